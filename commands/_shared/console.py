@@ -1,0 +1,141 @@
+"""The one output sink. Data goes to stdout, everything else to stderr; `--json` is JSON alone.
+
+Nothing outside this module prints. Rich is imported when a person reads, not for `--json`.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TextIO
+
+from core.units import format_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from core.errors import MlxbunError
+    from core.progress import OnProgress, Progress
+
+
+class Console:
+    """Writes tables, records, text and progress.
+
+    Attributes:
+        json_mode: print data as JSON and nothing else on stdout.
+    """
+
+    def __init__(
+        self, *, json_mode: bool = False, out: TextIO | None = None, err: TextIO | None = None
+    ) -> None:
+        self.json_mode = json_mode
+        self._out = out or sys.stdout
+        self._err = err or sys.stderr
+
+    def table(self, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
+        """Show rows. `columns` maps a row's key to its heading; JSON keeps every key."""
+        if self.json_mode:
+            self.json(list(rows))
+            return
+        from rich.table import Table
+
+        table = Table(box=None, pad_edge=False, header_style="bold")
+        for key, heading in columns.items():
+            numbers = all(isinstance(row.get(key), int | float) for row in rows)
+            table.add_column(heading, justify="right" if numbers else "left", overflow="fold")
+        for row in rows:
+            table.add_row(*(_cell(row.get(key)) for key in columns))
+        self._rich(self._out).print(table)
+
+    def record(self, data: Mapping[str, Any]) -> None:
+        """Show one thing as `name  value` lines, nested mappings indented."""
+        if self.json_mode:
+            self.json(dict(data))
+        else:
+            self._record_lines(data, "")
+
+    def json(self, data: Any) -> None:
+        """Print one JSON document on stdout."""
+        self._write(self._out, json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n")
+
+    def text(self, chunk: str) -> None:
+        """Write text to stdout as it is and at once: a streamed answer, a version."""
+        self._write(self._out, chunk)
+
+    def note(self, line: str) -> None:
+        """Tell a person something that is not data, on stderr."""
+        self._write(self._err, line + "\n")
+
+    def error(self, error: MlxbunError) -> None:
+        """Say what went wrong and what to do next, on stderr."""
+        self.note(f"mlxbun: {error.message}")
+        if error.hint:
+            self.note(f"  {error.hint}")
+
+    @contextmanager
+    def progress(self) -> Iterator[OnProgress]:
+        """Show the reports of a task: a live bar on a terminal, else a line per tenth."""
+        if not self._err.isatty():
+            yield _PlainProgress(self)
+            return
+        from rich.progress import BarColumn, DownloadColumn, TransferSpeedColumn
+        from rich.progress import Progress as Bars
+
+        columns = ("{task.description}", BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        with Bars(*columns, console=self._rich(self._err), transient=True) as bars:
+            tasks: dict[str, Any] = {}
+
+            def show(report: Progress, /) -> None:
+                if report.task not in tasks:
+                    tasks[report.task] = bars.add_task(report.task, total=report.total)
+                bars.update(tasks[report.task], completed=report.done, total=report.total)
+
+            yield show
+
+    def _record_lines(self, data: Mapping[str, Any], indent: str) -> None:
+        width = max((len(str(key)) for key in data), default=0)
+        for key, value in data.items():
+            if isinstance(value, dict):
+                self._write(self._out, f"{indent}{key}\n")
+                self._record_lines(value, indent + "  ")
+            else:
+                self._write(self._out, f"{indent}{key!s:<{width}}  {_cell(value)}\n")
+
+    def _rich(self, stream: TextIO) -> Any:
+        from rich.console import Console as RichConsole
+
+        # A pipe has no width; folding data at 80 columns there would break `grep` and `cut`.
+        width = None if stream.isatty() else 10_000
+        return RichConsole(file=stream, width=width, highlight=False, markup=False)
+
+    @staticmethod
+    def _write(stream: TextIO, text: str) -> None:
+        stream.write(text)
+        stream.flush()
+
+
+class _PlainProgress:
+    """Progress for a log file: the start, every tenth, the end."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._shown: dict[str, int] = {}
+
+    def __call__(self, report: Progress, /) -> None:
+        tenth = 10 * report.done // report.total if report.total else 0
+        if self._shown.get(report.task, -1) >= tenth:
+            return
+        self._shown[report.task] = tenth
+        size = f" of {format_bytes(report.total)}" if report.total else ""
+        self._console.note(f"{report.task}: {tenth * 10}%{size}" if size else report.task)
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list | tuple):
+        return ", ".join(map(str, value)) or "-"
+    return str(value)

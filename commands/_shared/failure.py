@@ -1,0 +1,34 @@
+"""What a failed command tells the shell: one table from our error types to exit codes.
+
+Codes: 1 failed, 2 wrong usage, 3 not found, 4 does not fit, 5 the machine lacks something,
+6 download, 7 model files, 8 the engine, 130 interrupted.
+"""
+
+from __future__ import annotations
+
+from core import errors
+
+INTERRUPTED = 130
+
+EXIT_CODES: dict[type[errors.MlxbunError], int] = {
+    errors.MlxbunError: 1,
+    errors.UsageProblem: 2,
+    errors.BadRequest: 2,
+    errors.ContextTooLong: 2,
+    errors.NotFound: 3,
+    errors.Ambiguous: 3,
+    errors.AddressInUse: 5,
+    errors.DoesNotFit: 4,
+    errors.BackendMissing: 5,
+    errors.BadModelFiles: 7,
+    errors.DownloadFailed: 6,
+    errors.StoreCorrupt: 1,
+    errors.EngineFailed: 8,
+    errors.QueueFull: 8,
+    errors.EngineStopped: 8,
+}
+
+
+def exit_code(error: errors.MlxbunError) -> int:
+    """Return the exit code of an error: that of its own type, never of a guess."""
+    return EXIT_CODES[type(error)]

@@ -1,0 +1,34 @@
+"""Options that several commands share, spelled once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
+BatchOption = Annotated[
+    int | None, typer.Option("--batch", help="Requests decoded together; 1 is serial [8].")
+]
+MemoryOption = Annotated[
+    float | None,
+    typer.Option("--memory-budget", help="Memory for weights and caches, in GB.", metavar="GB"),
+]
+BlasOption = Annotated[
+    str | None, typer.Option("--blas", help="BLAS on a CPU: auto, off, or a library's path.")
+]
+DequantizeOption = Annotated[
+    str | None,
+    typer.Option("--dequantize", help="Unpack quantized weights to float32: auto, on or off."),
+]
+TemperatureOption = Annotated[
+    float | None, typer.Option("--temperature", "--temp", help="Randomness; 0 is greedy.")
+]
+TopPOption = Annotated[float | None, typer.Option("--top-p", help="Nucleus mass; 0 is off.")]
+TopKOption = Annotated[int | None, typer.Option("--top-k", help="Keep the k likeliest; 0 is off.")]
+MinPOption = Annotated[
+    float | None, typer.Option("--min-p", help="Keep tokens this likely beside the best; 0 is off.")
+]
+MaxTokensOption = Annotated[
+    int | None, typer.Option("--max-tokens", help="Most tokens to generate; unset: until done.")
+]

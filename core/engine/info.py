@@ -1,0 +1,79 @@
+"""What an engine tells about itself. Imports no arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from core.engine.request import SamplingParams
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelInfo:
+    """The model in memory."""
+
+    model_id: str
+    """Repo id, or the folder's name."""
+    model_type: str
+    """The architecture's name in config.json: `llama`."""
+    context_window: int
+    """Tokens that prompt and answer may take together."""
+    parameters: int
+    """Weights, counted unpacked."""
+    quantization: str
+    """As on disk: `4-bit (group 32)`, `float16`."""
+    loaded_as: str
+    """As in memory: `float32 (unpacked)`, or the same as `quantization`."""
+    weights_bytes: int
+    """Memory that the weights take as loaded."""
+    has_chat_template: bool
+    """Whether the tokenizer brings a chat template."""
+    defaults: SamplingParams
+    """What applies when a request leaves a field out; every field but the seed is set."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComputeInfo:
+    """How this process computes."""
+
+    device: str
+    """`cpu`, `metal` or `cuda`."""
+    blas: str
+    """The library that multiplies float32 on a CPU; `-` elsewhere."""
+    compiler: str
+    """Whether MLX may compile fused CPU kernels: a path, `none`, or `-` elsewhere."""
+    notes: tuple[str, ...]
+    """What to know or to fix, one sentence each."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineStats:
+    """Counters at one moment."""
+
+    batch: int
+    """Rows that may run together; 1 is serial."""
+    active_rows: int
+    """Rows in prefill or decode."""
+    waiting_rows: int
+    """Requests that wait for a row."""
+    submitted_rows: int
+    """Requests accepted since the start."""
+    finished_rows: int
+    """Answers that came to their end."""
+    cancelled_rows: int
+    """Answers whose caller left."""
+    failed_rows: int
+    """Answers that ended with an error."""
+    kv_bytes: int
+    """KV cache of the running rows."""
+    prompt_tokens: int
+    """Prompt tokens computed since the start."""
+    generated_tokens: int
+    """Tokens generated since the start."""
+    memory_bytes: int
+    """Memory that MLX holds in live arrays."""
+    memory_peak_bytes: int
+    """The most it held."""
+    memory_cache_bytes: int
+    """Memory that MLX keeps for reuse."""
+    memory_budget_bytes: int
+    """What weights and caches may take."""

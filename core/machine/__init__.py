@@ -1,0 +1,1 @@
+"""The machine: memory, device, BLAS and compiler, found without importing MLX."""

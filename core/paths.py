@@ -1,0 +1,68 @@
+"""Where things lie: our own folders and the Hugging Face cache. Reads a given environment only."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+@dataclass(frozen=True, kw_only=True)
+class Paths:
+    """The folders that mlxbun reads and writes."""
+
+    home: Path
+    """Settings and what the user made: `~/.mlxbun`, or `MLXBUN_HOME`."""
+    cache: Path
+    """What can be made again: `~/.cache/mlxbun`, or `MLXBUN_CACHE`."""
+    hub_cache: Path
+    """The Hugging Face cache, found as huggingface_hub finds it."""
+
+    @property
+    def config_file(self) -> Path:
+        """The settings file."""
+        return self.home / "config.toml"
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> Paths:
+        """Work the folders out of an environment, by the rules of each owner.
+
+        Source for the last: huggingface_hub's environment variables `HF_HUB_CACHE`,
+        `HUGGINGFACE_HUB_CACHE`, `HF_HOME` and `XDG_CACHE_HOME`, in that order.
+        """
+        user = Path(environ.get("HOME") or Path.home())
+        xdg = Path(environ.get("XDG_CACHE_HOME") or user / ".cache")
+        hf_home = Path(environ.get("HF_HOME") or xdg / "huggingface")
+        hub = environ.get("HF_HUB_CACHE") or environ.get("HUGGINGFACE_HUB_CACHE")
+        return cls(
+            home=Path(environ.get("MLXBUN_HOME") or user / ".mlxbun").expanduser(),
+            cache=Path(environ.get("MLXBUN_CACHE") or xdg / "mlxbun").expanduser(),
+            hub_cache=Path(hub or hf_home / "hub").expanduser(),
+        )
+
+
+@contextmanager
+def atomic_write(target: Path) -> Iterator[IO[bytes]]:
+    """Write a file whole or not at all: a temporary name beside it, fsync, rename.
+
+    Yields:
+        A binary file. When the block raises, the temporary file goes and `target` stays as it was.
+
+    Raises:
+        OSError: the folder cannot be written, or the disk is full.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)

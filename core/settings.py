@@ -1,0 +1,221 @@
+"""Settings: one table of fields, merged once, every value knowing where it came from.
+
+default < config file < `MLXBUN_*` < flag. The merge is a pure function of its four inputs; only
+`read_config` and `write_config` touch the disk. Does not know the terminal or the environment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal
+
+from core.errors import StoreCorrupt, UsageProblem
+from core.paths import atomic_write
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+Source = Literal["default", "config file", "environment", "flag"]
+
+
+def _integer(low: int, high: int) -> Callable[[Any], int]:
+    def parse(raw: Any) -> int:
+        number = int(raw) if isinstance(raw, str) else raw
+        if isinstance(number, bool) or not isinstance(number, int) or not low <= number <= high:
+            raise ValueError(f"a whole number from {low} to {high}")
+        return number
+
+    return parse
+
+
+def _number(low: float, high: float) -> Callable[[Any], float]:
+    def parse(raw: Any) -> float:
+        number = float(raw) if isinstance(raw, str) else raw
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise ValueError(f"a number from {low:g} to {high:g}")
+        if not low <= number <= high:  # also refuses NaN
+            raise ValueError(f"a number from {low:g} to {high:g}")
+        return float(number)
+
+    return parse
+
+
+def _choice(*words: str) -> Callable[[Any], str]:
+    def parse(raw: Any) -> str:
+        if raw not in words:
+            raise ValueError(f"one of {', '.join(words)}")
+        return str(raw)
+
+    return parse
+
+
+def _text(raw: Any) -> str:
+    if not isinstance(raw, str) or not raw:
+        raise ValueError("a text that is not empty")
+    return raw
+
+
+def _setting(default: Any, parse: Callable[[Any], Any], help_text: str) -> Any:
+    return field(default=default, metadata={"parse": parse, "help": help_text})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Every setting with its default. None means: decided from the model or the machine."""
+
+    model: str | None = _setting(
+        None, _text, "Model to use when none is named: a folder, a repo id or a part of one."
+    )
+    host: str = _setting("127.0.0.1", _text, "Interface that serve listens on.")
+    port: int = _setting(
+        8080, _integer(0, 65535), "Port that serve listens on; 0 picks a free one."
+    )
+    batch: int = _setting(8, _integer(1, 256), "Requests decoded together; 1 is serial.")
+    max_tokens: int | None = _setting(
+        None, _integer(1, 2**31 - 1), "Tokens to generate when a request sets no limit."
+    )
+    temperature: float | None = _setting(None, _number(0, 100), "Default temperature; 0 is greedy.")
+    top_p: float | None = _setting(None, _number(0, 1), "Default nucleus mass; 0 and 1 are off.")
+    top_k: int | None = _setting(None, _integer(0, 2**31 - 1), "Default top-k; 0 is off.")
+    min_p: float | None = _setting(None, _number(0, 1), "Default min-p; 0 is off.")
+    memory_budget: float | None = _setting(
+        None,
+        _number(0.01, 1e6),
+        "Memory for weights and caches in GB; unset: the device's working set or 0.75 of RAM.",
+    )
+    blas: str = _setting(
+        "auto", _text, "BLAS for MLX on a CPU: auto, off, or the path of a shared library."
+    )
+    dequantize: str = _setting(
+        "auto",
+        _choice("auto", "on", "off"),
+        "Unpack quantized weights to float32; auto: on a CPU with a fast BLAS when they fit.",
+    )
+    drain_timeout: float = _setting(
+        30.0, _number(0, 3600), "Seconds that running answers get to finish when serve is stopped."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedSetting:
+    """One value with its origin."""
+
+    name: str
+    value: Any
+    source: Source
+    help: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResolvedSettings:
+    """The merged settings and where each came from."""
+
+    values: Settings
+    sources: Mapping[str, Source]
+
+    def rows(self) -> list[ResolvedSetting]:
+        """Return one row per setting, in the order of `Settings`."""
+        return [
+            ResolvedSetting(
+                name=f.name,
+                value=getattr(self.values, f.name),
+                source=self.sources[f.name],
+                help=f.metadata["help"],
+            )
+            for f in fields(Settings)
+        ]
+
+
+def parse_setting(name: str, raw: Any, *, where: str) -> Any:
+    """Return `raw` as the type of the setting `name`.
+
+    Args:
+        name: a field of `Settings`.
+        raw: a text (environment, command line) or a TOML value.
+        where: how to call the place in an error: `MLXBUN_PORT`, `--port`.
+
+    Raises:
+        UsageProblem: no such setting, or a value outside its range.
+    """
+    known = {f.name: f for f in fields(Settings)}
+    if name not in known:
+        raise UsageProblem(
+            f"There is no setting named {name!r} ({where}).",
+            hint="Run `mlxbun config show` for the settings that exist.",
+        )
+    try:
+        return known[name].metadata["parse"](raw)
+    except (ValueError, OverflowError) as problem:
+        text = str(problem)
+        wanted = text if text.startswith(("a ", "one of")) else "a number"
+        raise UsageProblem(f"{where} must be {wanted}, not {raw!r}.") from None
+
+
+def merge_settings(
+    *, config: Mapping[str, Any], environ: Mapping[str, str], flags: Mapping[str, Any]
+) -> ResolvedSettings:
+    """Merge the four layers into one frozen record.
+
+    Args:
+        config: the parsed config file.
+        environ: an environment; `MLXBUN_<NAME>` counts where it is not empty.
+        flags: values given on the command line; None means not given.
+
+    Raises:
+        UsageProblem: an unknown name or a value outside its range, naming the layer.
+    """
+    values: dict[str, Any] = {}
+    sources: dict[str, Source] = {f.name: "default" for f in fields(Settings)}
+    for name, raw in config.items():
+        values[name] = parse_setting(name, raw, where=f"{name} in the config file")
+        sources[name] = "config file"
+    for name in sources:
+        if raw := environ.get(f"MLXBUN_{name.upper()}"):
+            values[name] = parse_setting(name, raw, where=f"MLXBUN_{name.upper()}")
+            sources[name] = "environment"
+    for name, raw in flags.items():
+        if raw is not None:
+            values[name] = parse_setting(name, raw, where=f"--{name.replace('_', '-')}")
+            sources[name] = "flag"
+    return ResolvedSettings(values=dataclasses.replace(Settings(), **values), sources=sources)
+
+
+def read_config(path: Path) -> dict[str, Any]:
+    """Return the config file's values; a missing file is an empty one.
+
+    Raises:
+        StoreCorrupt: the file cannot be read or is not TOML.
+    """
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        raise StoreCorrupt(
+            f"The config file {path} cannot be read: {problem}.",
+            hint="Mend it or move it away; mlxbun runs without one.",
+        ) from problem
+
+
+def write_config(path: Path, name: str, value: Any | None) -> None:
+    """Set one value in the config file, or take it out with None. Comments and order stay.
+
+    Raises:
+        StoreCorrupt: the file that is there cannot be read.
+        OSError: the file cannot be written; the old one stays.
+    """
+    import tomlkit
+
+    read_config(path)  # refuse to rewrite what we cannot read
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    document = tomlkit.parse(text)
+    if value is None:
+        document.pop(name, None)
+    else:
+        document[name] = value
+    with atomic_write(path) as file:
+        file.write(tomlkit.dumps(document).encode("utf-8"))

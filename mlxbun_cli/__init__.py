@@ -1,0 +1,1 @@
+"""The door of mlxbun: entry point, Typer app, exit codes."""

@@ -1,0 +1,71 @@
+"""The Typer app: global options and the commands. The only reader of `os.environ`.
+
+Command modules are light: they import their heavy parts in function bodies.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+from typer.exceptions import TyperException
+
+from commands._shared.console import Console
+from commands._shared.session import Session
+from commands.config import config_app
+from commands.doctor import doctor
+from commands.download import download
+from commands.generate import generate
+from commands.ls import ls
+from commands.serve import serve
+from core.paths import Paths
+
+app = typer.Typer(
+    name="mlxbun",
+    help="Run, serve and shape language models on your own machine with MLX.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        Console().text(f"mlxbun {version('mlxbun')}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def door(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
+    ] = False,
+) -> None:
+    """Read the environment once and hand it on."""
+    environ = dict(os.environ)
+    context.obj = Session(environ=environ, paths=Paths.from_environ(environ))
+
+
+app.command()(serve)
+app.command()(generate)
+app.command()(ls)
+app.command()(download)
+app.command()(doctor)
+app.add_typer(config_app, name="config")
+
+
+def debugging() -> bool:
+    """Return whether the user asked for tracebacks."""
+    return os.environ.get("MLXBUN_DEBUG", "") not in ("", "0")
+
+
+def show_usage_error(error: Exception) -> int | None:
+    """Show a mistake in the command line as Typer does and return its code, or None if it is not one."""
+    if not isinstance(error, TyperException):
+        return None
+    error.show()
+    return error.exit_code
