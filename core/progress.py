@@ -21,7 +21,8 @@ class Progress:
 class OnProgress(Protocol):
     """Called with every report; must return fast and must not raise."""
 
-    def __call__(self, progress: Progress, /) -> None: ...
+    def __call__(self, progress: Progress, /) -> None:
+        """Take one report."""
 
 
 def ignore_progress(_progress: Progress, /) -> None:

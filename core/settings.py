@@ -69,9 +69,7 @@ class Settings:
         None, _text, "Model to use when none is named: a folder, a repo id or a part of one."
     )
     host: str = _setting("127.0.0.1", _text, "Interface that serve listens on.")
-    port: int = _setting(
-        8080, _integer(0, 65535), "Port that serve listens on; 0 picks a free one."
-    )
+    port: int = _setting(8080, _integer(0, 65535), "Port that serve listens on; 0: a free one.")
     batch: int = _setting(8, _integer(1, 256), "Requests decoded together; 1 is serial.")
     max_tokens: int | None = _setting(
         None, _integer(1, 2**31 - 1), "Tokens to generate when a request sets no limit."

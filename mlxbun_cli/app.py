@@ -41,7 +41,7 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def door(
     context: typer.Context,
-    version: Annotated[
+    _version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
     ] = False,
 ) -> None:
@@ -64,7 +64,7 @@ def debugging() -> bool:
 
 
 def show_usage_error(error: Exception) -> int | None:
-    """Show a mistake in the command line as Typer does and return its code, or None if it is not one."""
+    """Show a mistake in the command line and return its exit code; None: it is no such mistake."""
     if not isinstance(error, TyperException):
         return None
     error.show()
