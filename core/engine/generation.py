@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
+from functools import partial
 from typing import TYPE_CHECKING
 
 from core.engine.events import Event, Finished
@@ -37,7 +38,7 @@ class Generation:
         self._on_cancel = on_cancel
         self._items: deque[Event | MlxbunError | None] = deque()
         self._ready = threading.Condition()
-        self._waker: Callable[[], None] | None = None
+        self._waker: Callable[[], object] | None = None
 
     def put(self, event: Event) -> None:
         """Hand over an event. Called by the engine."""
@@ -73,7 +74,7 @@ class Generation:
         loop = asyncio.get_running_loop()
         arrived = asyncio.Event()
         with self._ready:
-            self._waker = lambda: loop.call_soon_threadsafe(arrived.set)
+            self._waker = partial(loop.call_soon_threadsafe, arrived.set)
         while True:
             while not self._items and not self.cancelled:
                 await arrived.wait()

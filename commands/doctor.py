@@ -1,0 +1,93 @@
+"""`mlxbun doctor`: what this machine has, how mlxbun would compute, and what to fix."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from commands._shared.options import BlasOption, JsonOption
+from core.units import format_bytes
+
+if TYPE_CHECKING:
+    from commands._shared.session import Session
+    from core.machine.compute import ComputePlan
+    from core.paths import Paths
+
+
+def doctor(context: typer.Context, blas: BlasOption = None, json: JsonOption = False) -> None:
+    """Show machine, memory, MLX device, BLAS, compiler and caches, and what to fix."""
+    from core.machine.compute import prepare_compute
+
+    session: Session = context.obj
+    settings = session.settings(blas=blas).values
+    plan = prepare_compute(blas=settings.blas, dequantize="auto", cache=session.paths.cache)
+    computing, problems = _computing(plan)
+    console = session.console(json=json)
+    console.record(
+        {
+            "machine": _machine(plan, settings.memory_budget),
+            "computing": computing,
+            "folders": _folders(session.paths),
+            "to_fix": [*plan.notes, *problems, *_folder_problems(session.paths)],
+        }
+    )
+
+
+def _machine(plan: ComputePlan, budget_gb: float | None) -> dict[str, Any]:
+    machine = plan.machine
+    budget = plan.budget_bytes(budget_gb, None)
+    return {
+        "system": f"{machine.system} {machine.architecture}",
+        "processor": f"{machine.processor}, {machine.cores} cores",
+        "memory": format_bytes(machine.memory_bytes),
+        "memory_budget": f"{format_bytes(budget)} for weights and caches",
+        "python": machine.python,
+    }
+
+
+def _computing(plan: ComputePlan) -> tuple[dict[str, Any], list[str]]:
+    """Return how MLX computes, and what is wrong with it."""
+    told = {
+        "backend": plan.machine.backend,
+        "blas": plan.blas,
+        "compiler": plan.machine.compiler or "none",
+    }
+    try:
+        from core.engine.diagnose import diagnose_mlx
+
+        mlx = diagnose_mlx()
+    except (ImportError, RuntimeError) as problem:
+        return told, [f"MLX does not work: {problem}. Install it again for this Python."]
+    measured = {
+        "mlx": mlx.version,
+        "device": f"{mlx.device} ({mlx.device_label})",
+        "float32_product": f"{mlx.gflops:.0f} GFLOP/s",
+    }
+    return told | measured, []
+
+
+def _folders(paths: Paths) -> dict[str, Any]:
+    return {
+        "settings": str(paths.config_file),
+        "cache": str(paths.cache),
+        "hugging_face_cache": str(paths.hub_cache),
+        "free_there": format_bytes(shutil.disk_usage(_existing(paths.hub_cache)).free),
+    }
+
+
+def _folder_problems(paths: Paths) -> list[str]:
+    return [
+        f"{folder} cannot be written: check its owner and permissions."
+        for folder in (paths.home, paths.cache, paths.hub_cache)
+        if not os.access(_existing(folder), os.W_OK) or (folder.exists() and not folder.is_dir())
+    ]
+
+
+def _existing(folder: Any) -> Any:
+    """Return the nearest folder above that exists: ours are made when they are first needed."""
+    while not folder.exists():
+        folder = folder.parent
+    return folder

@@ -1,0 +1,155 @@
+"""`mlxbun generate`: one answer at the shell, from the same engine that serves."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from commands._shared.options import (
+    BlasOption,
+    DequantizeOption,
+    JsonOption,
+    MaxTokensOption,
+    MemoryOption,
+    MinPOption,
+    TemperatureOption,
+    TopKOption,
+    TopPOption,
+)
+from core.errors import UsageProblem
+
+if TYPE_CHECKING:
+    from commands._shared.console import Console
+    from commands._shared.session import Session
+    from core.engine.engine import Engine
+    from core.engine.events import Finished
+    from core.engine.request import GenerationRequest
+
+
+def generate(  # noqa: PLR0913: one parameter an option
+    context: typer.Context,
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[MODEL] [PROMPT]", help="Prompt, or '-' / nothing for stdin."),
+    ] = None,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Continue the text as it is, without chat template.")
+    ] = False,
+    system: Annotated[str | None, typer.Option("--system", help="System message.")] = None,
+    stop: Annotated[
+        list[str] | None, typer.Option("--stop", help="End before this text; repeatable.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Make it reproducible.")] = None,
+    temperature: TemperatureOption = None,
+    top_p: TopPOption = None,
+    top_k: TopKOption = None,
+    min_p: MinPOption = None,
+    max_tokens: MaxTokensOption = None,
+    memory_budget: MemoryOption = None,
+    blas: BlasOption = None,
+    dequantize: DequantizeOption = None,
+    json: JsonOption = False,
+) -> None:
+    """Generate one answer and stream it to the terminal."""
+    session: Session = context.obj
+    console = session.console(json=json)
+    model, prompt = _split(words or [])
+    settings = session.settings(
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        min_p=min_p,
+        max_tokens=max_tokens,
+        memory_budget=memory_budget,
+        blas=blas,
+        dequantize=dequantize,
+        batch=1,
+    ).values
+    request = _request(prompt, raw=raw, system=system, stop=stop or [], seed=seed)
+    from core.engine.start import open_engine
+
+    with console.progress() as on_progress:
+        engine = open_engine(
+            model,
+            settings=settings,
+            paths=session.paths,
+            environ=session.environ,
+            on_progress=on_progress,
+            on_note=console.note,
+        )
+    with engine:
+        _answer(engine, request, console)
+
+
+def _split(words: list[str]) -> tuple[str | None, str]:
+    """Tell MODEL from PROMPT: one word is the prompt, two are both; `-` or none is stdin.
+
+    A model alone with the prompt on stdin is `mlxbun generate MODEL -`.
+    """
+    if len(words) > 2:
+        raise UsageProblem(
+            f"generate takes MODEL and PROMPT, but got {len(words)} words.",
+            hint="Put the prompt in quotes.",
+        )
+    model = words[0] if len(words) == 2 else None
+    prompt = words[-1] if words else "-"
+    if prompt == "-":
+        if sys.stdin.isatty():
+            raise UsageProblem(
+                "There is no prompt.", hint='Try: mlxbun generate "What is the capital of France?"'
+            )
+        prompt = sys.stdin.read()
+    if not prompt.strip():
+        raise UsageProblem("The prompt is empty.")
+    return model, prompt
+
+
+def _request(
+    prompt: str, *, raw: bool, system: str | None, stop: list[str], seed: int | None
+) -> GenerationRequest:
+    from core.engine.request import ChatPrompt, GenerationRequest, SamplingParams, TextPrompt
+
+    if raw and system is not None:
+        raise UsageProblem("--system needs the chat template, which --raw leaves out.")
+    if "" in stop:
+        raise UsageProblem("--stop must not be empty.")
+    messages: list[dict[str, Any]] = []
+    if system is not None:
+        messages.append({"role": "system", "content": system})
+    messages.append({"role": "user", "content": prompt})
+    return GenerationRequest(
+        prompt=TextPrompt(text=prompt) if raw else ChatPrompt(messages=tuple(messages)),
+        sampling=SamplingParams(seed=seed),
+        stop=tuple(stop),
+    )
+
+
+def _answer(engine: Engine, request: GenerationRequest, console: Console) -> None:
+    from core.engine.events import Finished, TextDelta
+
+    generation = engine.submit(request)
+    texts: list[str] = []
+    for event in generation:
+        if isinstance(event, TextDelta):
+            texts.append(event.text)
+            if not console.json_mode:
+                console.text(event.text)
+        elif isinstance(event, Finished):
+            _conclude(event, "".join(texts), engine, console)
+
+
+def _conclude(end: Finished, text: str, engine: Engine, console: Console) -> None:
+    if not console.json_mode:
+        console.text("\n")
+        return
+    console.json(
+        {
+            "model": engine.info.model_id,
+            "text": text,
+            "finish_reason": end.reason,
+            "usage": asdict(end.usage),
+        }
+    )

@@ -1,0 +1,205 @@
+"""From a local folder to a model in memory, computed as the plan says. Opens no connection.
+
+Runs on the engine's thread: MLX arrays belong to the thread that made them.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+from mlx_lm.utils import dequantize_model, get_total_parameters, load_model, load_tokenizer
+
+from core.engine.info import ComputeInfo, ModelInfo
+from core.engine.request import SamplingParams
+from core.engine.tokenizer import Tokenizer
+from core.errors import BadModelFiles, DoesNotFit
+from core.registry.weights import check_weights
+from core.units import format_bytes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.machine.compute import ComputePlan
+
+_NO_CONTEXT_LIMIT = 2**31 - 1
+_BUILT_IN = SamplingParams(temperature=0.7, top_p=0.0, top_k=0, min_p=0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedModel:
+    """A model ready to run."""
+
+    model: Any
+    """The mlx-lm module: `model(tokens [B, T], cache)` → logits [B, T, V]."""
+    tokenizer: Tokenizer
+    """Its tokenizer."""
+    info: ModelInfo
+    """What it is."""
+    compute: ComputeInfo
+    """How it computes."""
+    budget_bytes: int
+    """What weights and caches may take."""
+
+
+def load(
+    folder: Path,
+    *,
+    model_id: str,
+    plan: ComputePlan,
+    defaults: SamplingParams,
+    memory_budget_gb: float | None,
+) -> LoadedModel:
+    """Load a model folder.
+
+    Args:
+        folder: config.json, tokenizer files and model*.safetensors.
+        model_id: what clients will call it.
+        plan: how to compute.
+        defaults: the server's sampling defaults; what is None there comes from the model.
+        memory_budget_gb: memory for weights and caches in GB (10^9 bytes), or None.
+
+    Raises:
+        BadModelFiles: files are missing, cut short, or of a kind that mlx-lm does not know.
+        DoesNotFit: the weights alone exceed the budget.
+    """
+    if not plan.compile_kernels:
+        mx.disable_compile()
+    budget = plan.budget_bytes(memory_budget_gb, _recommended_working_set())
+    _refuse_oversized(folder, budget)
+    try:
+        model, config = load_model(folder, lazy=True)
+        parameters = int(get_total_parameters(model))
+        unpacked = plan.unpack_weights(4 * parameters, budget)
+        if unpacked:
+            _unpack(model)
+        mx.eval(model.parameters())
+        tokenizer = Tokenizer(load_tokenizer(folder, eos_token_ids=config.get("eos_token_id")))
+    except (OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError) as problem:
+        raise BadModelFiles(
+            f"The model in {folder} cannot be loaded: {_one_line(problem)}",
+            hint="Download it again, or check that mlx-lm supports this architecture.",
+        ) from problem
+    stored_as = _describe_storage(config)
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        info=ModelInfo(
+            model_id=model_id,
+            model_type=str(config.get("model_type", "unknown")),
+            context_window=_context_window(config),
+            parameters=parameters,
+            quantization=stored_as,
+            loaded_as="float32 (unpacked)" if unpacked else stored_as,
+            weights_bytes=sum(array.nbytes for _, array in tree_flatten(model.parameters())),
+            has_chat_template=tokenizer.has_chat_template,
+            defaults=merge_sampling(defaults, _model_defaults(folder), _BUILT_IN),
+        ),
+        compute=ComputeInfo(
+            device=device_name(),
+            blas=plan.blas,
+            compiler=_describe_compiler(plan),
+            notes=plan.notes,
+        ),
+        budget_bytes=budget,
+    )
+
+
+def merge_sampling(*layers: SamplingParams) -> SamplingParams:
+    """Return the first value that is set for each field, looking through `layers` in order."""
+
+    def first(name: str) -> Any:
+        values = (getattr(layer, name) for layer in layers)
+        return next((value for value in values if value is not None), None)
+
+    return SamplingParams(
+        temperature=first("temperature"),
+        top_p=first("top_p"),
+        top_k=first("top_k"),
+        min_p=first("min_p"),
+        seed=first("seed"),
+    )
+
+
+def device_name() -> str:
+    """Return `metal`, `cuda` or `cpu`: where MLX computes by default."""
+    if mx.default_device().type == mx.DeviceType.cpu:
+        return "cpu"
+    return "metal" if mx.metal.is_available() else "cuda"
+
+
+def _recommended_working_set() -> int | None:
+    size = mx.device_info(mx.default_device()).get("max_recommended_working_set_size")
+    return int(size) if size else None
+
+
+def _refuse_oversized(folder: Path, budget: int) -> None:
+    need = check_weights(folder)
+    if need > budget:
+        raise DoesNotFit(
+            f"The weights take {format_bytes(need)}, but the memory budget is "
+            f"{format_bytes(budget)}.",
+            need=need,
+            have=budget,
+            hint="Use a smaller or more strongly quantized model, or raise --memory-budget.",
+        )
+
+
+def _unpack(model: Any) -> None:
+    """Turn every weight into float32, exactly: scales first, so that no product is rounded."""
+    model.set_dtype(mx.float32)
+    dequantize_model(model)
+    model.set_dtype(mx.float32)  # block formats without float scales unpack to bfloat16
+
+
+def _context_window(config: dict[str, Any]) -> int:
+    for scope in (config, config.get("text_config") or {}):
+        for key in ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
+            if isinstance(scope.get(key), int) and scope[key] > 0:
+                return int(scope[key])
+    return _NO_CONTEXT_LIMIT
+
+
+def _model_defaults(folder: Path) -> SamplingParams:
+    """Return what the model's authors recommend; a broken file recommends nothing."""
+    try:
+        given = json.loads((folder / "generation_config.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        given = None
+    if not isinstance(given, dict):
+        return SamplingParams()
+
+    def number(key: str, kind: type[int] | type[float]) -> Any:
+        value = given.get(key)
+        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
+            return kind(value)
+        return None
+
+    return SamplingParams(
+        temperature=number("temperature", float),
+        top_p=number("top_p", float),
+        top_k=number("top_k", int),
+        min_p=number("min_p", float),
+    )
+
+
+def _describe_storage(config: dict[str, Any]) -> str:
+    quantization = config.get("quantization")
+    if isinstance(quantization, dict) and "bits" in quantization:
+        return f"{quantization['bits']}-bit (group {quantization.get('group_size')})"
+    text = config.get("text_config") or {}
+    return str(config.get("torch_dtype") or config.get("dtype") or text.get("dtype") or "unpacked")
+
+
+def _describe_compiler(plan: ComputePlan) -> str:
+    if plan.machine.backend != "cpu":
+        return "-"
+    return plan.machine.compiler or "none"
+
+
+def _one_line(problem: Exception) -> str:
+    text = " ".join(str(problem).split()) or type(problem).__name__
+    return text if len(text) <= 300 else text[:297] + "..."

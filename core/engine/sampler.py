@@ -1,0 +1,100 @@
+"""Choosing tokens: one sampler per row, reproducible by its seed in any company.
+
+The filters and their order are mlx-lm's (`sample_utils.make_sampler`: top-p, min-p, top-k, then
+temperature), written without `mx.compile`: there every new parameter value compiles a new kernel,
+which on a CPU is a second of g++ for all rows. Randomness is counted, not global: the key of a
+row's n-th token depends on its seed and n alone.
+
+Letters: B rows, V vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import mlx.core as mx
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from core.engine.request import SamplingParams
+
+    Sampler = Callable[[mx.array], mx.array]
+
+
+def greedy(logprobs: mx.array) -> mx.array:
+    """Take the likeliest token. [B, V] → [B]. One object for all rows, so that they share it."""
+    return mx.argmax(logprobs, axis=-1)
+
+
+def make_sampler(params: SamplingParams) -> Sampler:
+    """Return the sampler of one row.
+
+    Args:
+        params: every field set but `seed` may be None only where 0 is meant.
+    """
+    if not params.temperature:
+        return greedy
+    if params.seed is None:
+        raise ValueError("a row that samples needs its seed drawn before")
+    return RowSampler(params, temperature=params.temperature, seed=params.seed)
+
+
+class RowSampler:
+    """Draws tokens for one row from its filtered distribution."""
+
+    def __init__(self, params: SamplingParams, *, temperature: float, seed: int) -> None:
+        self._params = params
+        self._temperature = temperature
+        self._seed = fold_seed(seed)
+        self._count = 0
+
+    def __call__(self, logprobs: mx.array) -> mx.array:
+        """Draw a token. [1, V] → [1]."""
+        kept = filter_logprobs(logprobs, self._params)
+        # Threefry with (seed, position) as the key: any two positions are independent.
+        key = mx.array([self._seed, self._count], dtype=mx.uint32)
+        self._count += 1
+        return mx.random.categorical(kept / self._temperature, key=key)
+
+
+def filter_logprobs(logprobs: mx.array, params: SamplingParams) -> mx.array:
+    """Set the log-probabilities of tokens that are not to be drawn to -inf. [B, V] → [B, V]."""
+    vocabulary = logprobs.shape[-1]
+    if params.top_p and params.top_p < 1:
+        logprobs = _keep_top_p(logprobs, params.top_p)
+    if params.min_p:
+        logprobs = _keep_min_p(logprobs, params.min_p)
+    if params.top_k and params.top_k < vocabulary:
+        logprobs = _keep_top_k(logprobs, params.top_k)
+    return logprobs
+
+
+def _keep_top_p(logprobs: mx.array, top_p: float) -> mx.array:
+    """Keep the smallest set of likeliest tokens whose mass reaches `top_p`; at least one."""
+    ascending = mx.sort(logprobs, axis=-1)
+    probs = mx.exp(ascending.astype(mx.float32))
+    above = mx.cumsum(probs, axis=-1, reverse=True, inclusive=False)  # mass of likelier tokens
+    total = above[..., :1] + probs[..., :1]
+    dropped = (above >= top_p * total).sum(axis=-1, keepdims=True)
+    threshold = mx.take_along_axis(ascending, dropped, axis=-1)
+    return mx.where(logprobs < threshold, -math.inf, logprobs)
+
+
+def _keep_min_p(logprobs: mx.array, min_p: float) -> mx.array:
+    """Keep tokens whose probability is at least `min_p` of the likeliest one's."""
+    floor = mx.max(logprobs, axis=-1, keepdims=True) + math.log(min_p)
+    return mx.where(logprobs < floor, -math.inf, logprobs)
+
+
+def _keep_top_k(logprobs: mx.array, top_k: int) -> mx.array:
+    """Keep exactly `top_k` tokens, as mlx-lm does, however they tie."""
+    rest = mx.argpartition(-logprobs, kth=top_k - 1, axis=-1)[..., top_k:]
+    nothing = mx.array(-math.inf, dtype=logprobs.dtype)
+    return mx.put_along_axis(logprobs, rest, nothing, axis=-1)
+
+
+def fold_seed(seed: int) -> int:
+    """Return a 32-bit number for any integer; seeds under 2^32 keep themselves."""
+    return (seed ^ (seed >> 32) * 0x9E3779B1) & 0xFFFFFFFF if seed >> 32 else seed

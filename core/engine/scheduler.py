@@ -1,0 +1,93 @@
+"""Who waits, who runs and who comes next: policy over counts. Imports no arrays.
+
+Not thread-safe by itself: the engine guards it with its lock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from core.errors import QueueFull
+
+if TYPE_CHECKING:
+    from core.engine.generation import Generation
+    from core.engine.output import OutputPipeline
+    from core.engine.request import SamplingParams
+
+
+@dataclass(kw_only=True)
+class Row:
+    """One request on its way through the engine."""
+
+    generation: Generation
+    """The caller's end."""
+    prompt: list[int]
+    """Prompt tokens; never empty."""
+    sampling: SamplingParams
+    """Every field set."""
+    max_tokens: int
+    """Most tokens to generate, at least 1, already capped to the context."""
+    output: OutputPipeline
+    """Turns its tokens into events."""
+    generated: int = 0
+    """Tokens so far, EOS included."""
+    admitted_at: float = 0.0
+    """Clock when it left the queue, in seconds."""
+    first_token_at: float = 0.0
+    """Clock at its first token, in seconds."""
+
+
+@dataclass(kw_only=True)
+class Scheduler:
+    """Queues rows and decides which enter the batch."""
+
+    cap: int
+    """Rows that may run together."""
+    queue_limit: int = 64
+    """Requests that may wait."""
+    waiting: deque[Row] = field(default_factory=deque)
+    """In the order they came."""
+
+    def enqueue(self, row: Row) -> None:
+        """Let a row wait for its turn.
+
+        Raises:
+            QueueFull: too many wait already.
+        """
+        if len(self.waiting) >= self.queue_limit:
+            raise QueueFull(
+                f"{len(self.waiting)} requests are waiting already.",
+                hint="Try again in a moment.",
+            )
+        self.waiting.append(row)
+
+    def admit(self, running: int) -> list[Row]:
+        """Take the rows that may start now, given how many run."""
+        free = max(0, self.cap - running)
+        return [self.waiting.popleft() for _ in range(min(free, len(self.waiting)))]
+
+    def drop_cancelled(self) -> list[Row]:
+        """Take out the waiting rows whose callers have left."""
+        gone = [row for row in self.waiting if row.generation.cancelled]
+        if gone:
+            self.waiting = deque(row for row in self.waiting if not row.generation.cancelled)
+        return gone
+
+    def drop_all(self) -> list[Row]:
+        """Take out every waiting row."""
+        rows = list(self.waiting)
+        self.waiting.clear()
+        return rows
+
+
+def prefill_chunk(prefilling: int, tokens_per_step: int) -> int:
+    """Return how many prompt tokens each prefilling row computes in the next step.
+
+    Args:
+        prefilling: rows in prefill.
+        tokens_per_step: tokens that one step may prefill over all rows: the bound on how long
+            the rows that decode wait for it.
+    """
+    return max(16, tokens_per_step // max(1, prefilling))

@@ -1,0 +1,131 @@
+"""Open an engine by a model's name. Imports no arrays until the compute plan is made.
+
+The order matters: a fast BLAS must be in the process before MLX is.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Literal, cast
+
+from core.engine.request import SamplingParams
+from core.errors import BackendMissing
+from core.machine.compute import ComputePlan, prepare_compute
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from core.engine.engine import Engine
+    from core.paths import Paths
+    from core.progress import OnProgress
+    from core.registry.resolve import ModelRef
+    from core.settings import Settings
+
+
+def open_engine(
+    model: str | None,
+    *,
+    settings: Settings,
+    paths: Paths,
+    environ: Mapping[str, str],
+    on_progress: OnProgress,
+    on_note: Callable[[str], None],
+) -> Engine:
+    """Find or fetch the model, decide how to compute, load, and return the running engine.
+
+    Args:
+        model: a folder, a repo id or a part of one; None: the setting, else the one model in the
+            cache, else the starter, which is fetched.
+        settings: the merged settings.
+        paths: our folders and the Hugging Face cache.
+        environ: the environment, for what huggingface_hub and pip look at.
+        on_progress: hears of downloads.
+        on_note: hears one sentence at a time of what is worth knowing.
+
+    Raises:
+        MlxbunError: NotFound, Ambiguous, DownloadFailed, BackendMissing, BadModelFiles, DoesNotFit.
+    """
+    plan = prepare_compute(
+        blas=settings.blas,
+        dequantize=cast(Literal["auto", "on", "off"], settings.dequantize),
+        cache=paths.cache,
+    )
+    found = find_model(
+        model or settings.model,
+        plan=plan,
+        settings=settings,
+        paths=paths,
+        environ=environ,
+        on_progress=on_progress,
+        on_note=on_note,
+    )
+    return start_engine(found, plan=plan, settings=settings)
+
+
+def find_model(
+    name: str | None,
+    *,
+    plan: ComputePlan,
+    settings: Settings,
+    paths: Paths,
+    environ: Mapping[str, str],
+    on_progress: OnProgress,
+    on_note: Callable[[str], None],
+) -> ModelRef:
+    """Return the model that is meant, fetching the starter when there is none at all.
+
+    Raises:
+        MlxbunError: as `open_engine`.
+    """
+    from core.registry.resolve import default_model, resolve_model
+
+    if name is not None:
+        return resolve_model(name, hub_cache=paths.hub_cache)
+    if (only := default_model(hub_cache=paths.hub_cache)) is not None:
+        return only
+    from core.download import fetch_starter
+
+    on_note("There is no model in the Hugging Face cache yet: fetching the starter.")
+    return fetch_starter(
+        paths=paths,
+        environ=environ,
+        memory_budget_bytes=plan.budget_bytes(settings.memory_budget, None),
+        has_gpu=plan.machine.backend != "cpu",
+        on_progress=on_progress,
+        on_note=on_note,
+    )
+
+
+def start_engine(model: ModelRef, *, plan: ComputePlan, settings: Settings) -> Engine:
+    """Load a model folder and return the running engine.
+
+    Raises:
+        BackendMissing: MLX is installed without what it needs here.
+        BadModelFiles, DoesNotFit: see `core.engine.loader.load`.
+    """
+    try:
+        from core.engine.engine import Engine
+        from core.engine.loader import load
+    except ImportError as problem:
+        raise BackendMissing(
+            f"MLX cannot be imported: {problem}.",
+            hint="Run `pip install 'mlxbun[cpu]'`, or 'mlxbun[cuda]' with an NVIDIA GPU.",
+        ) from problem
+    defaults = SamplingParams(
+        temperature=settings.temperature,
+        top_p=settings.top_p,
+        top_k=settings.top_k,
+        min_p=settings.min_p,
+    )
+    return Engine(
+        partial(
+            load,
+            model.folder,
+            model_id=model.model_id,
+            plan=plan,
+            defaults=defaults,
+            memory_budget_gb=settings.memory_budget,
+        ),
+        batch=settings.batch,
+        max_tokens=settings.max_tokens,
+    )

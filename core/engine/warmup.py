@@ -1,0 +1,46 @@
+"""A short rehearsal at load, so that no user waits for kernels to be compiled.
+
+On a CPU MLX compiles fused operations with g++ at their first call, about a second each; on a GPU
+it builds pipelines. Where the compiler is there but does not work, fusing is turned off.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import mlx.core as mx
+
+from core.engine.request import SamplingParams
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from core.engine.batch import BatchRunner
+    from core.engine.loader import LoadedModel
+
+
+def warm_up(loaded: LoadedModel, make_runner: Callable[[LoadedModel], BatchRunner]) -> BatchRunner:
+    """Run two tiny rows on a new runner and return it, ready and empty.
+
+    Raises:
+        RuntimeError: the model cannot compute a step.
+    """
+    runner = make_runner(loaded)
+    try:
+        _rehearse(runner)
+    except RuntimeError:
+        mx.disable_compile()
+        runner.reset()
+        _rehearse(runner)
+    runner.rest()
+    mx.reset_peak_memory()
+    return runner
+
+
+def _rehearse(runner: BatchRunner) -> None:
+    sampling = replace(SamplingParams(), temperature=1.0, top_p=0.9, top_k=2, min_p=0.1, seed=0)
+    for length in (5, 3):  # unequal, so that padding and masks are met too
+        runner.insert(list(range(length)), max_tokens=2, sampling=sampling)
+    while len(runner):
+        runner.step()

@@ -1,0 +1,106 @@
+"""The compute plan: decided once, before MLX is imported, and never on Metal or CUDA.
+
+Everything that only a CPU needs is decided here: a fast BLAS, unpacked weights, and whether MLX
+may compile kernels. The engine follows the plan; `doctor` and `/stats` tell it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from core.errors import BackendMissing
+from core.machine.blas import load_blas
+from core.machine.probe import Machine, probe_machine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# The share of the budget that weights may take when they are unpacked: the rest is for KV.
+_UNPACKED_SHARE = 0.75
+# The share of RAM that is ours when the user sets no budget and the device recommends none.
+_RAM_SHARE = 0.75
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComputePlan:
+    """How this process will compute."""
+
+    machine: Machine
+    """What it runs on."""
+    blas: str
+    """The library for float32 products on a CPU, for people; `-` elsewhere."""
+    fast_blas: bool
+    """Whether that library is fast; False elsewhere."""
+    compile_kernels: bool
+    """Whether MLX may fuse operations into compiled kernels."""
+    dequantize: Literal["auto", "on", "off"]
+    """The user's wish about unpacking weights."""
+    notes: tuple[str, ...]
+    """What to know or to fix, one sentence each."""
+
+    def unpack_weights(self, float32_bytes: int, budget_bytes: int) -> bool:
+        """Return whether weights become float32 in memory.
+
+        Args:
+            float32_bytes: what the model's weights take in float32.
+            budget_bytes: what weights and caches may take together.
+        """
+        if self.dequantize != "auto":
+            return self.dequantize == "on"
+        # Packed and half-precision products are slow on MLX's CPU backend; float32 ones run
+        # through BLAS, which is worth the memory only when that BLAS is fast.
+        return (
+            self.machine.backend == "cpu"
+            and self.fast_blas
+            and float32_bytes <= _UNPACKED_SHARE * budget_bytes
+        )
+
+    def budget_bytes(self, setting_gb: float | None, recommended: int | None) -> int:
+        """Return the memory for weights and caches in bytes.
+
+        Args:
+            setting_gb: the user's budget in GB (10^9 bytes), or None.
+            recommended: the device's recommended working set in bytes, or None.
+        """
+        if setting_gb is not None:
+            return int(setting_gb * 1e9)
+        return recommended or int(_RAM_SHARE * self.machine.memory_bytes)
+
+
+def prepare_compute(
+    *, blas: str, dequantize: Literal["auto", "on", "off"], cache: Path
+) -> ComputePlan:
+    """Decide how to compute and load what must be loaded before MLX.
+
+    Raises:
+        BackendMissing: MLX has no backend here.
+        UsageProblem: an explicit BLAS that cannot be used.
+    """
+    machine = probe_machine()
+    if machine.backend == "none":
+        raise BackendMissing(
+            "MLX has no compute backend in this environment.",
+            hint="Run `pip install 'mlxbun[cpu]'`, or 'mlxbun[cuda]' with an NVIDIA GPU.",
+        )
+    if machine.backend != "cpu":
+        return ComputePlan(
+            machine=machine,
+            blas="-",
+            fast_blas=False,
+            compile_kernels=True,
+            dequantize=dequantize,
+            notes=(),
+        )
+    library = load_blas(blas, cache=cache)
+    notes = [library.note] if library.note else []
+    if machine.compiler is None:
+        notes.append("No g++ on the PATH: MLX runs without fused kernels, a few percent slower.")
+    return ComputePlan(
+        machine=machine,
+        blas=library.name,
+        fast_blas=library.fast,
+        compile_kernels=machine.compiler is not None,
+        dequantize=dequantize,
+        notes=tuple(notes),
+    )
