@@ -1,0 +1,268 @@
+"""The engine on a tiny random model: right answers in any company, and a clean table after."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import pytest
+from mlx_lm.generate import generate_step
+from mlx_lm.utils import load_model
+
+from core.engine.engine import Engine
+from core.engine.events import Finished, TextDelta
+from core.engine.generation import Generation
+from core.engine.request import ChatPrompt, GenerationRequest, SamplingParams, TextPrompt
+from core.errors import BadRequest, ContextTooLong, EngineFailed, EngineStopped, QueueFull
+from tests.core.engine.conftest import OpenEngine
+from tests.tiny import EOS, byte_tokenizer, llama_config, make_model
+
+GREEDY = SamplingParams(temperature=0.0)
+
+
+def request(text: str = "abc", **fields: Any) -> GenerationRequest:
+    fields.setdefault("sampling", GREEDY)
+    return GenerationRequest(prompt=TextPrompt(text=text), **fields)
+
+
+def finish(generation: Generation) -> tuple[str, Finished]:
+    events = list(generation)
+    end = events.pop()
+    assert isinstance(end, Finished)
+    return "".join(event.text for event in events if isinstance(event, TextDelta)), end
+
+
+def answer(engine: Engine, *args: Any, **fields: Any) -> tuple[str, Finished]:
+    return finish(engine.submit(request(*args, **fields)))
+
+
+def eventually(condition: Any, seconds: float = 10) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.005)
+
+
+def reference_tokens(folder: Path, prompt: list[int], count: int) -> list[int]:
+    """Return the greedy continuation by mlx-lm's own single-row loop, cut at EOS."""
+    model, _ = load_model(folder)
+    tokens: list[int] = []
+    for token, _ in generate_step(mx.array(prompt), model, max_tokens=count):
+        tokens.append(int(token))
+        if token == EOS:
+            break
+    return tokens
+
+
+@pytest.mark.parametrize("text", ["abc", "Hello, world", "x" * 90, "é☕"])
+def test_greedy_answers_equal_mlx_lms_own_loop(
+    open_tiny: OpenEngine, tiny_folder: Path, text: str
+) -> None:
+    prompt = byte_tokenizer().encode(text).ids
+    tokens = reference_tokens(tiny_folder, prompt, 40)
+    shown, end = answer(open_tiny(), text, max_tokens=40)
+    assert shown == byte_tokenizer().decode([t for t in tokens if t != EOS])
+    assert end.usage.completion_tokens == len(tokens)
+    assert end.usage.prompt_tokens == len(prompt)
+    assert end.reason == ("stop" if tokens[-1] == EOS else "length")
+
+
+def test_answers_in_company_equal_those_alone(open_tiny: OpenEngine) -> None:
+    texts = [f"prompt {number} " + "y" * (7 * number) for number in range(12)]
+    serial, batched = open_tiny(batch=1), open_tiny(batch=8)
+    alone = [answer(serial, text, max_tokens=30) for text in texts]
+    together = [batched.submit(request(text, max_tokens=30)) for text in texts]
+    results = [finish(generation) for generation in together]
+    assert [text for text, _ in results] == [text for text, _ in alone]
+    assert {end.usage.lane for _, end in alone} == {"serial"}
+    assert {end.usage.lane for _, end in results} == {"batched"}
+
+
+def test_a_seed_gives_the_same_answer_in_any_company(open_tiny: OpenEngine) -> None:
+    engine = open_tiny()
+    seeded = SamplingParams(temperature=0.9, top_p=0.95, seed=11)
+    alone, _ = answer(engine, "seed me", sampling=seeded, max_tokens=25)
+    others = [
+        engine.submit(request(f"noise {n}", sampling=SamplingParams(temperature=1.0)))
+        for n in range(5)
+    ]
+    company, _ = answer(engine, "seed me", sampling=seeded, max_tokens=25)
+    for other in others:
+        other.cancel()
+    assert company == alone
+
+
+def test_requests_without_a_seed_differ(open_tiny: OpenEngine) -> None:
+    engine = open_tiny(defaults=SamplingParams(temperature=1.5))
+    unseeded = [engine.submit(request(sampling=SamplingParams(), max_tokens=20)) for _ in range(4)]
+    assert len({finish(generation)[0] for generation in unseeded}) > 1
+
+
+def test_a_stop_text_ends_the_answer_and_is_not_shown(open_tiny: OpenEngine) -> None:
+    engine = open_tiny()
+    whole, _ = answer(engine, "stop here", max_tokens=60)
+    middle = len(whole) // 2
+    stop = whole[middle : middle + 2]
+    expected = whole[: whole.index(stop)]
+    shown, end = answer(engine, "stop here", max_tokens=60, stop=(stop,))
+    assert shown == expected
+    assert end.reason == "stop"
+    assert end.usage.completion_tokens < 60
+
+
+def test_eos_is_counted_and_is_a_stop_even_at_the_limit(
+    open_tiny: OpenEngine, tiny_folder: Path
+) -> None:
+    engine = open_tiny()
+    text = next(
+        t
+        for t in (f"try {n}" for n in range(200))
+        if reference_tokens(tiny_folder, byte_tokenizer().encode(t).ids, 60)[-1] == EOS
+    )
+    _, free = answer(engine, text, max_tokens=60)
+    assert free.reason == "stop"
+    _, exact = answer(engine, text, max_tokens=free.usage.completion_tokens)
+    assert exact.reason == "stop"
+    assert exact.usage.completion_tokens == free.usage.completion_tokens
+    if free.usage.completion_tokens > 1:
+        _, short = answer(engine, text, max_tokens=free.usage.completion_tokens - 1)
+        assert short.reason == "length"
+
+
+def test_without_a_limit_the_answer_fills_the_context(
+    open_tiny: OpenEngine, tmp_path: Path
+) -> None:
+    folder = make_model(tmp_path, config=llama_config(max_position_embeddings=64))
+    engine = open_tiny(folder)
+    ends = [answer(engine, "a" * length)[1] for length in range(10, 40)]
+    full = [end.usage for end in ends if end.reason == "length"]
+    assert full, "every answer met EOS: choose other prompts"
+    assert all(usage.prompt_tokens + usage.completion_tokens == 64 for usage in full)
+
+
+def test_the_servers_limit_applies_where_a_request_has_none(open_tiny: OpenEngine) -> None:
+    engine = open_tiny(max_tokens=3)
+    assert answer(engine)[1].usage.completion_tokens <= 3
+    assert answer(engine, max_tokens=9)[1].usage.completion_tokens <= 9
+
+
+@pytest.mark.parametrize("length", [512, 513, 5000, 50_000_000])
+def test_a_prompt_that_fills_the_context_is_refused(open_tiny: OpenEngine, length: int) -> None:
+    with pytest.raises(ContextTooLong, match="512") as refusal:
+        open_tiny().submit(request("a" * length))
+    assert refusal.value.limit == 512
+    assert 512 <= refusal.value.prompt_tokens <= length
+
+
+def test_a_prompt_with_room_for_one_token_gets_it(open_tiny: OpenEngine) -> None:
+    _, end = answer(open_tiny(), "a" * 511)
+    assert end.usage.completion_tokens == 1
+
+
+def test_a_conversation_goes_through_the_template(open_tiny: OpenEngine) -> None:
+    messages = ({"role": "system", "content": "s"}, {"role": "user", "content": "hi"})
+    chat = GenerationRequest(prompt=ChatPrompt(messages=messages), sampling=GREEDY, max_tokens=5)
+    # Special tokens count as one each: 2 messages of start, role, newline, text, end, newline.
+    expected = (1 + 6 + 1 + 1 + 1 + 1) + (1 + 4 + 1 + 2 + 1 + 1) + (1 + 9 + 1)
+    assert open_tiny().submit(chat).prompt_tokens == expected
+
+
+def test_a_model_without_a_chat_template_says_so(open_tiny: OpenEngine, tmp_path: Path) -> None:
+    engine = open_tiny(make_model(tmp_path, chat_template=None))
+    assert not engine.info.has_chat_template
+    chat = GenerationRequest(prompt=ChatPrompt(messages=({"role": "user", "content": "hi"},)))
+    with pytest.raises(BadRequest, match="no chat template"):
+        engine.submit(chat)
+    assert answer(engine, max_tokens=2)[1].usage.completion_tokens <= 2
+
+
+def test_a_template_that_refuses_is_a_bad_request(open_tiny: OpenEngine, tmp_path: Path) -> None:
+    engine = open_tiny(
+        make_model(tmp_path, chat_template="{{ raise_exception('roles alternate') }}")
+    )
+    chat = GenerationRequest(prompt=ChatPrompt(messages=({"role": "user", "content": "hi"},)))
+    with pytest.raises(BadRequest, match="prompt build failed: roles alternate"):
+        engine.submit(chat)
+
+
+@pytest.mark.parametrize("moment", ["waiting", "prefill", "decode"])
+def test_cancelling_frees_the_row(open_tiny: OpenEngine, moment: str) -> None:
+    engine = open_tiny(batch=1)
+    blocker = engine.submit(request("block")) if moment == "waiting" else None
+    generation = engine.submit(request("z" * (400 if moment == "prefill" else 5)))
+    if moment == "decode":
+        next(iter(generation))
+    generation.cancel()
+    if blocker:
+        blocker.cancel()
+    eventually(lambda: engine.stats().active_rows == engine.stats().waiting_rows == 0)
+    stats = engine.stats()
+    assert stats.kv_bytes == 0
+    assert stats.cancelled_rows + stats.finished_rows == stats.submitted_rows
+    expected, _ = answer(open_tiny(), "still right", max_tokens=8)
+    assert answer(engine, "still right", max_tokens=8)[0] == expected
+
+
+def test_a_failed_step_ends_its_answers_and_not_the_engine(
+    open_tiny: OpenEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = open_tiny()
+    expected, _ = answer(engine, "before", max_tokens=10)
+    step = engine._runner.step
+
+    def fail_once() -> Any:
+        monkeypatch.setattr(engine._runner, "step", step)
+        raise RuntimeError("[malloc] no memory left")
+
+    monkeypatch.setattr(engine._runner, "step", fail_once)
+    with pytest.raises(EngineFailed, match="no memory left"):
+        list(engine.submit(request("doomed")))
+    assert engine.stats().failed_rows == 1
+    assert answer(engine, "before", max_tokens=10)[0] == expected
+
+
+def test_the_queue_is_bounded(open_tiny: OpenEngine) -> None:
+    engine = open_tiny(batch=1)
+    release = threading.Event()
+    engine.run_exclusive(release.wait)
+    generations = [engine.submit(request(max_tokens=1)) for _ in range(64)]
+    with pytest.raises(QueueFull):
+        engine.submit(request())
+    release.set()
+    assert all(finish(generation)[1].usage.completion_tokens == 1 for generation in generations)
+
+
+def test_exclusive_work_runs_on_the_engines_thread(open_tiny: OpenEngine) -> None:
+    engine = open_tiny()
+    name = engine.run_exclusive(lambda: threading.current_thread().name).result(10)
+    assert name == "mlxbun-engine"
+    with pytest.raises(ZeroDivisionError):
+        engine.run_exclusive(lambda: 1 // 0).result(10)
+    assert engine.alive
+
+
+def test_closing_ends_unfinished_answers(open_tiny: OpenEngine) -> None:
+    engine = open_tiny()
+    generation = engine.submit(request("long"))
+    engine.close()
+    with pytest.raises(EngineStopped):
+        list(generation)
+    with pytest.raises(EngineStopped):
+        engine.submit(request())
+
+
+def test_memory_is_back_after_a_burst(open_tiny: OpenEngine) -> None:
+    engine = open_tiny()
+    answer(engine, max_tokens=5)
+    before = engine.stats().memory_bytes
+    burst = [engine.submit(request("m" * (10 + 9 * n), max_tokens=50)) for n in range(24)]
+    for generation in burst[::2]:
+        generation.cancel()
+    for generation in burst[1::2]:
+        finish(generation)
+    eventually(lambda: engine.stats().active_rows == 0)
+    eventually(lambda: engine.stats().memory_cache_bytes == 0)
+    assert engine.stats().memory_bytes <= before + 64_000
