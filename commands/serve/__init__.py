@@ -1,0 +1,125 @@
+"""`mlxbun serve`: one model behind an OpenAI-compatible HTTP API.
+
+Light to import: the web server and the engine come in when the command runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from commands._shared.options import (
+    BatchOption,
+    BlasOption,
+    DequantizeOption,
+    MaxTokensOption,
+    MemoryOption,
+    MinPOption,
+    TemperatureOption,
+    TopKOption,
+    TopPOption,
+)
+
+if TYPE_CHECKING:
+    from commands._shared.console import Console
+    from commands._shared.session import Session
+    from core.engine.info import ComputeInfo, ModelInfo
+
+
+def serve(
+    context: typer.Context,
+    model: Annotated[
+        str | None, typer.Argument(help="A folder, a repo id, or a part of one.")
+    ] = None,
+    host: Annotated[
+        str | None, typer.Option("--host", help="Interface to listen on [127.0.0.1].")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", help="Port to listen on; 0: a free one [8080].")
+    ] = None,
+    batch: BatchOption = None,
+    memory_budget: MemoryOption = None,
+    blas: BlasOption = None,
+    dequantize: DequantizeOption = None,
+    temperature: TemperatureOption = None,
+    top_p: TopPOption = None,
+    top_k: TopKOption = None,
+    min_p: MinPOption = None,
+    max_tokens: MaxTokensOption = None,
+    drain_timeout: Annotated[
+        float | None,
+        typer.Option(
+            "--drain-timeout",
+            help="Seconds that running answers get when the server is stopped [30].",
+            metavar="SECONDS",
+        ),
+    ] = None,
+) -> None:
+    """Serve a model over HTTP, with an OpenAI-compatible API.
+
+    Ctrl-C lets running answers finish; a second one ends at once.
+    """
+    session: Session = context.obj
+    console = session.console()
+    settings = session.settings(
+        host=host,
+        port=port,
+        batch=batch,
+        memory_budget=memory_budget,
+        blas=blas,
+        dequantize=dequantize,
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        min_p=min_p,
+        max_tokens=max_tokens,
+        drain_timeout=drain_timeout,
+    ).values
+
+    from importlib.metadata import version
+
+    from commands.serve.listener import bind, url
+
+    # First the port: whoever has to choose another should not wait for the model to hear of it.
+    with bind(settings.host, settings.port) as listener:
+        from commands.serve.run import run_server
+        from core.engine.start import open_engine
+
+        with console.progress() as on_progress:
+            engine = open_engine(
+                model,
+                settings=settings,
+                paths=session.paths,
+                environ=session.environ,
+                on_progress=on_progress,
+                on_note=console.note,
+            )
+        _introduce(console, engine.info, engine.compute, url(listener))
+        run_server(
+            engine,
+            settings,
+            listener=listener,
+            version=version("mlxbun"),
+            on_drain=lambda running: console.note(_farewell(running)),
+        )
+
+
+def _introduce(console: Console, info: ModelInfo, compute: ComputeInfo, base: str) -> None:
+    """Say what is served, how it computes and how to try it."""
+    path, body = ("/v1/completions", '{"prompt": "Once upon a time", "max_tokens": 64}')
+    if info.has_chat_template:
+        path, body = ("/v1/chat/completions", '{"messages": [{"role": "user", "content": "Hi"}]}')
+    console.note(f"{info.model_id}: {info.quantization}, loaded as {info.loaded_as}")
+    console.note(f"computes on {compute.device}, blas {compute.blas}")
+    for note in compute.notes:
+        console.note(f"  {note}")
+    console.note(f"listening on {base}")
+    console.note(f"  curl {base}{path} -H 'content-type: application/json' -d '{body}'")
+
+
+def _farewell(running: int) -> str:
+    if not running:
+        return "stopping"
+    answers = "1 answer" if running == 1 else f"{running} answers"
+    return f"stopping when {answers} is done; press Ctrl-C again to end at once"

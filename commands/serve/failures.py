@@ -1,0 +1,89 @@
+"""What a failed request is answered: one table from our error types to HTTP statuses.
+
+The bodies are the wire's. Foreign exceptions are logged with their stack and answered without it.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+from litestar import Request, Response
+from litestar.exceptions import HTTPException
+
+from commands.serve.wire.openai.errors import error_body, message_body
+from core import errors
+
+if TYPE_CHECKING:
+    from litestar.types import ExceptionHandlersMap
+
+_log = logging.getLogger("mlxbun.serve")
+
+STATUSES: dict[type[errors.MlxbunError], int] = {
+    errors.MlxbunError: 500,
+    errors.UsageProblem: 400,
+    errors.BadRequest: 400,
+    errors.ContextTooLong: 400,
+    errors.NotFound: 404,
+    errors.Ambiguous: 400,
+    errors.AddressInUse: 500,
+    errors.DoesNotFit: 507,
+    errors.BackendMissing: 500,
+    errors.BadModelFiles: 500,
+    errors.DownloadFailed: 502,
+    errors.StoreCorrupt: 500,
+    errors.EngineFailed: 500,
+    errors.QueueFull: 429,
+    errors.EngineStopped: 503,
+}
+
+# What a client should wait before it tries again, in seconds.
+_RETRY_AFTER = {429: "1", 503: "5"}
+
+
+class ClientGone(Exception):
+    """The client hung up: there is nobody to answer."""
+
+
+def handlers() -> ExceptionHandlersMap:
+    """Return the handlers for everything that a route can raise."""
+    return {
+        errors.MlxbunError: _ours,
+        HTTPException: _litestars,
+        ClientGone: _nobodys,
+        Exception: _foreign,
+    }
+
+
+def unexpected_body(error: Exception) -> bytes:
+    """Log a defect with its stack and return the body that tells of it."""
+    _log.error("a request failed", exc_info=error)
+    return message_body(f"The server failed on this request ({type(error).__name__}).")
+
+
+def _ours(_request: Request[Any, Any, Any], error: errors.MlxbunError) -> Response[bytes]:
+    status = STATUSES[type(error)]
+    if status == 500:
+        _log.error("a request failed", exc_info=error)
+    return _json(error_body(error), status)
+
+
+def _litestars(_request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
+    # A wrong method is answered like a wrong path: that is what clients of the protocol expect.
+    if error.status_code in (404, 405):
+        return _json(message_body("not found"), 404)
+    return _json(message_body(error.detail), error.status_code)
+
+
+def _nobodys(_request: Request[Any, Any, Any], _error: ClientGone) -> Response[bytes]:
+    return _json(message_body("The client hung up."), 499)
+
+
+def _foreign(_request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    return _json(unexpected_body(error), 500)
+
+
+def _json(body: bytes, status: int) -> Response[bytes]:
+    wait = _RETRY_AFTER.get(status)
+    headers = {"retry-after": wait} if wait else None
+    return Response(body, status_code=status, media_type="application/json", headers=headers)

@@ -1,0 +1,161 @@
+"""How the server ends: on the first signal it finishes what runs, on the second it just ends.
+
+While it drains the listener stays open, so that a new request is told 503 rather than refused a
+connection. Knows uvicorn; knows nothing of routes.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING
+
+import uvicorn
+from litestar.enums import ScopeType
+from litestar.exceptions import NotFoundException
+from litestar.middleware import ASGIMiddleware
+
+from core.errors import EngineStopped
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from contextlib import AbstractContextManager
+    from types import FrameType
+
+    from litestar.types import ASGIApp, Receive, Scope, Send
+
+    from core.engine.generation import Generation
+
+# After the patience has run out: seconds for the errors of what was cut off to reach the clients.
+_GRACE = 1.0
+
+
+class Drain:
+    """Whether the server still takes requests, and what it owes. Lives on the event loop.
+
+    Attributes:
+        begun: set once, by `begin`; from then on new requests are refused.
+        running: requests that are being answered.
+    """
+
+    def __init__(self) -> None:
+        self.begun = False
+        self.running = 0
+        self._owed: set[Generation] = set()
+
+    def begin(self) -> None:
+        """Take no more requests."""
+        self.begun = True
+
+    @contextmanager
+    def request(self) -> Iterator[None]:
+        """Count a request while it is answered.
+
+        Raises:
+            EngineStopped: the server is draining.
+        """
+        if self.begun:
+            raise EngineStopped(
+                "The server is shutting down.", hint="Send the request again when it is back."
+            )
+        self.running += 1
+        try:
+            yield
+        finally:
+            self.running -= 1
+
+    def owe(self, generation: Generation) -> None:
+        """Note an answer that is under way."""
+        self._owed.add(generation)
+
+    def settle(self, generation: Generation) -> None:
+        """Note that an answer is over, and let its row go if it is not."""
+        self._owed.discard(generation)
+        generation.cancel()
+
+    def give_up(self) -> None:
+        """End every answer under way with an error."""
+        for generation in self._owed:
+            generation.fail(EngineStopped("The server was stopped before the answer was done."))
+        self._owed.clear()
+
+
+class CountRequests(ASGIMiddleware):
+    """Counts every request that meets a route, and refuses it while the server drains."""
+
+    scopes = (ScopeType.HTTP,)
+
+    def __init__(self, drain: Drain) -> None:
+        self._drain = drain
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+        """Pass the request on."""
+        if scope.get("method") == "OPTIONS":
+            raise NotFoundException  # Litestar adds it to every path; ours is a wrong method too
+        with self._drain.request():
+            await next_app(scope, receive, send)
+
+
+class DrainingServer(uvicorn.Server):
+    """A uvicorn that ends when a `Drain` has begun and nothing runs any more."""
+
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        *,
+        drain: Drain,
+        patience: float,
+        on_drain: Callable[[int], None],
+    ) -> None:
+        """Take what decides about the end.
+
+        Args:
+            config: uvicorn's.
+            drain: the application's.
+            patience: seconds that running answers get.
+            on_drain: told the number of running requests when the drain begins.
+        """
+        super().__init__(config)
+        self._drain = drain
+        self._patience = patience
+        self._on_drain = on_drain
+        self._deadline: float | None = None
+
+    def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+        """Leave signals to `drain_on_signals`; uvicorn would raise them again at its end."""
+        return nullcontext()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Say whether to end; uvicorn asks ten times a second."""
+        return await super().on_tick(counter) or self._drained()
+
+    def _drained(self) -> bool:
+        if not self._drain.begun:
+            return False
+        now = time.monotonic()
+        if self._deadline is None:
+            self._deadline = now + self._patience
+            self._on_drain(self._drain.running)
+        if now >= self._deadline:
+            self._drain.give_up()
+        return self._drain.running == 0 or now >= self._deadline + _GRACE
+
+
+@contextmanager
+def drain_on_signals(drain: Drain) -> Iterator[None]:
+    """Begin the drain on SIGINT or SIGTERM; end the process at once on the next one."""
+
+    def handle(number: int, _frame: FrameType | None) -> None:
+        if drain.begun:
+            # Not `sys.exit`: neither a step of the engine nor a thread may delay this.
+            os._exit(128 + number)
+        drain.begin()
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

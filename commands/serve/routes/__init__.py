@@ -1,0 +1,1 @@
+"""HTTP routes, one file per family: a handler reads and decodes, calls the engine, encodes."""

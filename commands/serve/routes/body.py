@@ -1,0 +1,46 @@
+"""Reading a request's body, with a limit of our own that the client gets to hear of."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from litestar.exceptions import HTTPException
+
+from commands.serve.failures import ClientGone
+
+if TYPE_CHECKING:
+    from litestar import Request
+
+BODY_LIMIT = 100_000_000
+"""Bytes. Far above any context and the images of one request, far below what hurts a machine."""
+
+# A body beyond the limit is read on to its end, else the client would see a reset instead of the
+# answer; but nobody gets to send for ever.
+_PATIENCE = 10 * BODY_LIMIT
+
+
+async def read_body(request: Request[Any, Any, Any]) -> bytes:
+    """Return the body, whatever its content type says.
+
+    Raises:
+        HTTPException: 413, it is longer than `BODY_LIMIT`.
+        ClientGone: the client hung up before its end.
+    """
+    body = bytearray()
+    size, more = 0, True
+    while more and size <= _PATIENCE:
+        message = await request.receive()
+        if message["type"] != "http.request":
+            raise ClientGone
+        piece, more = message.get("body", b""), message.get("more_body", False)
+        size += len(piece)
+        if size <= BODY_LIMIT:
+            body += piece
+        else:
+            body.clear()
+    if size > BODY_LIMIT:
+        raise HTTPException(
+            status_code=413,
+            detail=f"The body is longer than {BODY_LIMIT // 10**6} MB. Send a shorter one.",
+        )
+    return bytes(body)

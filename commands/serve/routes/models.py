@@ -1,0 +1,59 @@
+"""`GET /v1/models` and `GET /v1/models/<id>`; an id may hold a slash, quoted or not."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from litestar import Request, Response, get
+from litestar.params import FromPath
+
+from commands.serve.openapi import documented
+from commands.serve.wire.openai.schema import (
+    Capabilities,
+    FoundModel,
+    GenerationDefaults,
+    ModelList,
+    ServedModel,
+)
+
+if TYPE_CHECKING:
+    from commands.serve.serving import Serving
+
+
+@get("/v1/models", opt=documented(answer=ModelList))
+async def list_models(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """List the models; the served one comes first."""
+    return _json(ModelList(data=[served_model(request.app.state.serving)]))
+
+
+@get("/v1/models/{model_id:path}", opt=documented(answer=FoundModel))
+async def find_model(request: Request[Any, Any, Any], model_id: FromPath[str]) -> Response[bytes]:
+    """List the one model of that id; an unknown id gives an empty list."""
+    row = served_model(request.app.state.serving)
+    if model_id.removeprefix("/") != row.id:
+        return _json(ModelList(data=[]))
+    # The list is the protocol's; the row's fields beside it are what SDKs read as a bare model.
+    fields = {**msgspec.structs.asdict(row), "object": "list"}
+    return _json(FoundModel(**fields, data=[row]))
+
+
+def served_model(serving: Serving) -> ServedModel:
+    """Return the row of the model in memory, with what can be asked of it here and now."""
+    info, defaults = serving.engine.info, serving.engine.info.defaults
+    return ServedModel(
+        id=info.model_id,
+        created=int(serving.options.started_at),
+        context_window=info.context_window,
+        batch_mode="batch" if serving.settings.batch > 1 else "off",
+        gen_defaults=GenerationDefaults(
+            temperature=defaults.temperature or 0.0,
+            top_p=defaults.top_p or 0.0,
+            top_k=defaults.top_k or 0,
+        ),
+        capabilities=Capabilities(chat_completions=info.has_chat_template),
+    )
+
+
+def _json(value: msgspec.Struct) -> Response[bytes]:
+    return Response(msgspec.json.encode(value), media_type="application/json")

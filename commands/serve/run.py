@@ -1,0 +1,63 @@
+"""Runs the application on a bound socket until it has drained."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import uvicorn
+
+from commands.serve.app import create_app
+from commands.serve.lifespan import DrainingServer, drain_on_signals
+from commands.serve.listener import listen
+from commands.serve.serving import ServeOptions
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Callable
+
+    from commands.serve.port import ServedEngine
+    from core.settings import Settings
+
+
+def run_server(
+    engine: ServedEngine,
+    settings: Settings,
+    *,
+    listener: socket.socket,
+    version: str,
+    on_drain: Callable[[int], None],
+) -> None:
+    """Answer requests until a signal has ended that, then close the engine.
+
+    Args:
+        engine: the model that answers.
+        settings: the merged settings.
+        listener: a bound socket; it is closed at the end.
+        version: ours.
+        on_drain: told the number of running requests when the drain begins.
+
+    Raises:
+        AddressInUse: another server took the port since the socket was bound.
+    """
+    options = ServeOptions(version=version, started_at=time.time())
+    config = uvicorn.Config(
+        create_app(engine, settings, options),
+        loop="uvloop",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=1,
+    )
+    server = DrainingServer(
+        config, drain=options.drain, patience=settings.drain_timeout, on_drain=on_drain
+    )
+    listen(listener)
+    with drain_on_signals(options.drain):
+        try:
+            server.run(sockets=[listener])
+        finally:
+            engine.close()

@@ -1,0 +1,1 @@
+"""Wire protocols: bytes to requests and events to bytes. Know no web framework and no arrays."""

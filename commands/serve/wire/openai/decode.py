@@ -1,0 +1,232 @@
+"""From the bytes of an OpenAI request to a `GenerationRequest`, or a `BadRequest` naming the field.
+
+Texts that clients match on are checked by hand, before anything else, on the plain JSON; all the
+rest is what `schema` says. Any bytes end in one of the two outcomes, never in another exception.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import msgspec
+
+from commands.serve.wire.openai.history import decode_messages
+from commands.serve.wire.openai.schema import (
+    MAX_STOP_LENGTH,
+    MAX_STOPS,
+    ChatRequest,
+    CompletionRequest,
+    SamplingFields,
+)
+from commands.serve.wire.openai.unsupported import refuse_unsupported
+from core.engine.request import ChatPrompt, GenerationRequest, SamplingParams, TextPrompt
+from core.errors import BadRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_Body = TypeVar("_Body", bound=SamplingFields)
+
+_EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """A decoded request."""
+
+    request: GenerationRequest
+    """What the engine is asked for."""
+    stream: bool
+    """Whether the answer is sent as it grows."""
+
+
+def decode_chat(body: bytes) -> Call:
+    """Decode the body of `POST /v1/chat/completions`.
+
+    Raises:
+        BadRequest: it is not one.
+    """
+    raw = _parse_object(body)
+    messages = raw.get("messages")
+    if not isinstance(messages, list) or not messages:
+        raise BadRequest("messages required", field="messages")
+    _check_fixed_texts(raw)
+    history = decode_messages(messages)
+    call = _convert(raw, ChatRequest)
+    refuse_unsupported(call, raw)
+    prompt = ChatPrompt(messages=history, template_kwargs=call.chat_template_kwargs or {})
+    return Call(request=_request(call, prompt), stream=bool(call.stream))
+
+
+def decode_completion(body: bytes) -> Call:
+    """Decode the body of `POST /v1/completions`.
+
+    Raises:
+        BadRequest: it is not one.
+    """
+    raw = _parse_object(body)
+    prompt = raw.get("prompt")
+    if not isinstance(prompt, str) or not prompt:
+        raise BadRequest(
+            "prompt (a non-empty string) is required "
+            "(token-array prompts are not accepted, matching mlx_lm.server)",
+            field="prompt",
+        )
+    _check_fixed_texts(raw)
+    call = _convert(raw, CompletionRequest)
+    refuse_unsupported(call, raw)
+    return Call(request=_request(call, TextPrompt(text=prompt)), stream=bool(call.stream))
+
+
+def _parse_object(body: bytes) -> dict[str, Any]:
+    """Return the body's fields without those that are null."""
+    try:
+        value = _parse(body)
+    except RecursionError:
+        raise BadRequest("The JSON body is nested too deeply.") from None
+    except (msgspec.DecodeError, ValueError):
+        raise BadRequest("invalid JSON body") from None
+    if not isinstance(value, dict):
+        raise BadRequest("The body must be a JSON object.")
+    return {name: field for name, field in value.items() if field is not None}
+
+
+def _parse(body: bytes) -> Any:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.ValidationError:
+        # JSON allows numbers of any size and msgspec does not. Python's parser lets them through
+        # as infinity, so that the field they stand in can be named.
+        value = json.loads(
+            body.decode(), parse_constant=_refuse_constant, parse_int=_any_int, parse_float=float
+        )
+        # ... and lone surrogates, which no tokenizer takes, so this raises for them:
+        json.dumps(value, ensure_ascii=False).encode()
+        return value
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(name)
+
+
+def _any_int(digits: str) -> int | float:
+    if len(digits) < 400:
+        return int(digits)
+    return -math.inf if digits.startswith("-") else math.inf
+
+
+def _check_fixed_texts(raw: Mapping[str, Any]) -> None:
+    """Check the fields whose errors clients know by heart."""
+    if not isinstance(raw.get("logprobs", False), bool):
+        raise BadRequest("logprobs must be of type bool", field="logprobs")
+    _check_top_logprobs(raw.get("top_logprobs", -1))
+    if not _is_logit_bias(raw.get("logit_bias", {})):
+        raise BadRequest("logit_bias must be a dict of int to float", field="logit_bias")
+    if raw.get("reasoning_effort", "none") not in _EFFORTS:
+        listed = ", ".join(f"'{effort}'" for effort in _EFFORTS)
+        raise BadRequest(f"reasoning_effort must be one of {listed}", field="reasoning_effort")
+
+
+def _check_top_logprobs(value: Any) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        problem = "of type int"
+    elif value < -1:
+        problem = "at least 0"
+    elif value > 11:
+        problem = "at most 11"
+    else:
+        return
+    raise BadRequest(f"top_logprobs must be {problem}", field="top_logprobs")
+
+
+def _is_logit_bias(value: Any) -> bool:
+    try:
+        return all(
+            isinstance(int(key), int) and math.isfinite(float(bias)) for key, bias in value.items()
+        )
+    except (AttributeError, TypeError, ValueError, OverflowError):
+        return False
+
+
+def _convert(raw: Mapping[str, Any], kind: type[_Body]) -> _Body:
+    # These were checked by hand, with more patience than the schema has.
+    checked = {"messages": [{"role": "user"}], "logit_bias": None}
+    fields = {**raw, **{name: value for name, value in checked.items() if name in raw}}
+    try:
+        return msgspec.convert(fields, kind)
+    except msgspec.ValidationError as problem:
+        raise _explain(str(problem), kind) from None
+    except RecursionError:
+        raise BadRequest("The JSON body is nested too deeply.") from None
+
+
+def _explain(problem: str, kind: type[SamplingFields]) -> BadRequest:
+    """Turn a complaint of msgspec, `Expected ... - at `$.field``, into a sentence on the field."""
+    reason, _, place = problem.partition(" - at `$.")
+    place = place.rstrip("`")
+    field = place.partition(".")[0].partition("[")[0]
+    wanted = _wanted(kind).get(field)
+    if place == field and wanted:
+        return BadRequest(f"{field} must be {wanted}.", field=field)
+    return BadRequest(f"{place} is not valid: {reason[:1].lower()}{reason[1:]}.", field=field)
+
+
+def _wanted(kind: type[SamplingFields]) -> dict[str, str]:
+    """Return what each field must be, in the words of its description."""
+    _, components = msgspec.json.schema_components([kind])
+    found: dict[str, str] = {}
+    for name, schema in components[kind.__name__]["properties"].items():
+        for option in (schema, *schema.get("anyOf", ())):
+            if text := option.get("description"):
+                found[name] = text.partition(";")[0]
+    return found
+
+
+def _request(call: SamplingFields, prompt: ChatPrompt | TextPrompt) -> GenerationRequest:
+    limit = call.max_completion_tokens or call.max_tokens
+    return GenerationRequest(
+        prompt=prompt,
+        sampling=SamplingParams(
+            temperature=_positive_zero(call.temperature),
+            top_p=_positive_zero(call.top_p),
+            top_k=_capped(call.top_k),
+            min_p=_positive_zero(call.min_p),
+            seed=_seed(call.seed),
+        ),
+        max_tokens=_capped(limit),
+        stop=_stops(call.stop),
+    )
+
+
+def _positive_zero(value: float | None) -> float | None:
+    return None if value is None else value + 0.0  # -0.0 + 0.0 is 0.0
+
+
+def _capped(count: int | None) -> int | None:
+    # A ceiling, not a promise: what no context can hold needs no more than 31 bits.
+    return None if count is None else min(count, 2**31 - 1)
+
+
+def _seed(seed: int | None) -> int | None:
+    if seed is not None and not -(2**63) <= seed < 2**64:
+        raise BadRequest("seed must be a whole number of 64 bits.", field="seed")
+    return seed
+
+
+def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
+    stops = () if stop is None else (stop,) if isinstance(stop, str) else tuple(stop)
+    if len(stops) > MAX_STOPS:
+        raise BadRequest(
+            f"stop must be a text or a list of at most {MAX_STOPS} texts, not {len(stops)}.",
+            field="stop",
+        )
+    if not all(stops):
+        raise BadRequest("stop must not hold an empty text.", field="stop")
+    if max(map(len, stops), default=0) > MAX_STOP_LENGTH:
+        raise BadRequest(
+            f"stop must not hold a text of more than {MAX_STOP_LENGTH} characters.", field="stop"
+        )
+    return stops

@@ -1,0 +1,104 @@
+"""The server's own objects: the API index, health and statistics."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+
+class ApiIndex(Struct, kw_only=True):
+    """What can be asked for here."""
+
+    name: Literal["mlxbun"] = "mlxbun"
+    version: str
+    model: str
+    endpoints: list[str]
+
+
+class Health(Struct, kw_only=True):
+    """The server answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class ServerStats(Struct, kw_only=True):
+    """The process."""
+
+    owner: Literal["serve"] = "serve"
+    model: str
+    started_at: Annotated[int, Meta(description="Unix milliseconds")]
+
+
+class ComputeStats(Struct, kw_only=True):
+    """How it computes."""
+
+    device: str
+    blas: str
+    compiler: str
+    weights: Annotated[str, Meta(description="the weights' form in memory")]
+    notes: list[str]
+
+
+class KvQuantStats(Struct, kw_only=True):
+    """How the KV cache is kept; `bf16` means not quantized."""
+
+    mode: Literal["bf16"] = "bf16"
+
+
+class AdmissionStats(Struct, kw_only=True):
+    """What a request may take."""
+
+    max_safe_context: Annotated[int, Meta(description="tokens of prompt and answer")]
+    memory_budget_bytes: Annotated[
+        int | None, Meta(description="the budget that was asked for; null is the machine's default")
+    ]
+    usable_bytes: Annotated[int, Meta(description="what weights and caches may take")]
+    weights_bytes: int
+
+
+class BatchStats(Struct, kw_only=True):
+    """The rows that are decoded together."""
+
+    configured: int
+    mode: Literal["off", "serial", "batch"]
+    batched: Annotated[bool, Meta(description="whether rows are decoded together")]
+    active_rows: int
+    pending_rows: int
+    submitted_rows: int
+    kv_bytes: int
+    kv_budget_bytes: Annotated[int, Meta(description="what the weights leave of usable_bytes")]
+
+
+class MemoryStats(Struct, kw_only=True):
+    """What MLX holds."""
+
+    active_bytes: int
+    peak_bytes: int
+    cache_bytes: int
+
+
+class RequestStats(Struct, kw_only=True):
+    """What was asked since the start."""
+
+    submitted: int
+    active: int
+    waiting: int
+    finished: int
+    cancelled: int
+    failed: int
+    prompt_tokens: int
+    generated_tokens: int
+
+
+class Stats(Struct, kw_only=True):
+    """The body of `GET /stats`."""
+
+    model: str
+    server: ServerStats
+    compute: ComputeStats
+    kv_quant: KvQuantStats
+    admission: AdmissionStats
+    batch: BatchStats
+    memory: MemoryStats
+    requests: RequestStats

@@ -1,0 +1,38 @@
+"""One live server for the folder; each test writes its engine's script."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import pytest
+
+from tests.commands.serve.fake_engine import FakeEngine, Script
+from tests.commands.serve.live import live_server
+
+
+@pytest.fixture(scope="package")
+def _served() -> Iterator[tuple[FakeEngine, str]]:
+    engine = FakeEngine()
+    with live_server(engine, keep_alive=0.1) as base:
+        yield engine, base
+
+
+@pytest.fixture
+def engine(_served: tuple[FakeEngine, str]) -> FakeEngine:
+    fake = _served[0]
+    fake.script, fake.choose, fake.alive = Script(), None, True
+    fake.requests.clear()
+    fake.generations.clear()
+    return fake
+
+
+@pytest.fixture
+def base(_served: tuple[FakeEngine, str]) -> str:
+    return _served[1]
+
+
+@pytest.fixture
+def client(engine: FakeEngine, base: str) -> Iterator[httpx.Client]:
+    with httpx.Client(base_url=base, timeout=20, trust_env=False) as opened:
+        yield opened

@@ -1,0 +1,127 @@
+"""A scripted engine: real `Generation`s, no model. Each request takes the next script."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from core.engine.events import Finished, FinishReason, TextDelta, Usage
+from core.engine.generation import Generation
+from core.engine.info import ComputeInfo, EngineStats, ModelInfo
+from core.engine.request import GenerationRequest, SamplingParams
+from core.errors import EngineStopped, MlxbunError
+
+
+@dataclass(kw_only=True)
+class Script:
+    """What one answer does."""
+
+    pieces: tuple[str, ...] = ("Hello", ", ", "world")
+    delay: float = 0.0
+    """Seconds before each piece."""
+    prefill: float = 0.0
+    """Seconds before the first."""
+    reason: FinishReason = "stop"
+    error: MlxbunError | None = None
+    """Ends the answer after the pieces, instead of `Finished`."""
+    refuse: Exception | None = None
+    """Raised by `submit`."""
+    endless: bool = False
+    """Repeat the pieces until cancelled."""
+
+
+@dataclass
+class FakeEngine:
+    """Answers by a script."""
+
+    script: Script = field(default_factory=Script)
+    choose: Callable[[GenerationRequest], Script] | None = None
+    model_id: str = "acme/tiny-1"
+    alive: bool = True
+
+    def __post_init__(self) -> None:
+        self.requests: list[GenerationRequest] = []
+        self.generations: list[Generation] = []
+        self.closed = False
+
+    @property
+    def info(self) -> ModelInfo:
+        return ModelInfo(
+            model_id=self.model_id,
+            model_type="llama",
+            context_window=2048,
+            parameters=1000,
+            quantization="4-bit (group 32)",
+            loaded_as="float32 (unpacked)",
+            weights_bytes=4000,
+            has_chat_template=True,
+            defaults=SamplingParams(temperature=0.7, top_p=0.0, top_k=0, min_p=0.0),
+        )
+
+    @property
+    def compute(self) -> ComputeInfo:
+        return ComputeInfo(device="cpu", blas="OpenBLAS", compiler="none", notes=("A note.",))
+
+    @property
+    def running(self) -> int:
+        """Answers that were not cancelled. The server cancels each at its end."""
+        return sum(not generation.cancelled for generation in self.generations)
+
+    def submit(self, request: GenerationRequest) -> Generation:
+        script = self.choose(request) if self.choose else self.script
+        if self.closed:
+            raise EngineStopped("The engine has stopped.")
+        if script.refuse:
+            raise script.refuse
+        generation = Generation(prompt_tokens=7)
+        self.requests.append(request)
+        self.generations.append(generation)
+        threading.Thread(target=_play, args=(script, generation), daemon=True).start()
+        return generation
+
+    def stats(self) -> EngineStats:
+        return EngineStats(
+            batch=8,
+            active_rows=self.running,
+            waiting_rows=0,
+            submitted_rows=len(self.requests),
+            finished_rows=0,
+            cancelled_rows=0,
+            failed_rows=0,
+            kv_bytes=10,
+            prompt_tokens=7,
+            generated_tokens=3,
+            memory_bytes=5000,
+            memory_peak_bytes=6000,
+            memory_cache_bytes=100,
+            memory_budget_bytes=10000,
+        )
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def _play(script: Script, generation: Generation) -> None:
+    time.sleep(script.prefill)
+    count = 0
+    while not generation.cancelled:
+        for piece in script.pieces:
+            time.sleep(script.delay)
+            generation.put(TextDelta(text=piece))
+            count += 1
+        if not script.endless:
+            break
+    if script.error:
+        generation.fail(script.error)
+        return
+    usage = Usage(
+        prompt_tokens=7,
+        completion_tokens=count + 1,
+        cached_tokens=2,
+        lane="batched",
+        prefill_seconds=0.0,
+        decode_seconds=0.0,
+    )
+    generation.put(Finished(reason=script.reason, usage=usage))

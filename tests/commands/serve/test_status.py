@@ -1,0 +1,166 @@
+"""The index, health, models, statistics, the page at / and the OpenAPI document."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+
+from commands.serve.failures import STATUSES
+from commands.serve.wire.openai import schema
+from commands.serve.wire.status import Stats
+from core.errors import MlxbunError
+from tests.commands.serve.fake_engine import FakeEngine
+
+
+def test_health_is_byte_exact(client: httpx.Client) -> None:
+    answer = client.get("/health")
+    assert answer.content == b'{"status": "ok"}'
+    assert answer.headers["content-type"] == "application/json"
+
+
+def test_health_fails_with_the_engine(client: httpx.Client, engine: FakeEngine) -> None:
+    engine.alive = False
+    assert client.get("/health").status_code == 503
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/nowhere"),
+        ("POST", "/health"),
+        ("GET", "/v1/chat/completions"),
+        ("PUT", "/v1/completions"),
+        ("DELETE", "/v1/models/acme/tiny-1"),
+        ("OPTIONS", "/v1/models"),
+        ("PATCH", "/"),
+        ("GET", "/schema/nothing"),
+        ("GET", "/v1/chat"),
+        ("GET", "/%ff%00"),
+    ],
+)
+def test_unknown_paths_and_wrong_methods(client: httpx.Client, method: str, path: str) -> None:
+    answer = client.request(method, path)
+    assert answer.status_code == 404
+    assert answer.content == b'{"error":{"message":"not found"}}'
+
+
+def test_the_index(client: httpx.Client) -> None:
+    index = client.get("/v1").json()
+    assert (index["name"], index["version"], index["model"]) == ("mlxbun", "0.0.0", "acme/tiny-1")
+    for endpoint in index["endpoints"]:
+        method, path = endpoint.split()
+        assert client.request(method, path, content=b"{").status_code != 404
+
+
+def test_the_served_model_is_listed_with_its_capabilities(client: httpx.Client) -> None:
+    listed = client.get("/v1/models").json()
+    assert listed["object"] == "list"
+    (row,) = listed["data"]
+    assert row["id"] == "acme/tiny-1"
+    assert row["object"] == "model"
+    assert row["owned_by"] == "mlxbun"
+    assert row["context_window"] == 2048
+    assert row["gen_defaults"] == {"temperature": 0.7, "top_p": 0.0, "top_k": 0}
+    able = {name for name, can in row["capabilities"].items() if can}
+    assert able == {"chat_completions", "text_completions", "streaming"}
+
+
+@pytest.mark.parametrize("path", ["acme/tiny-1", "acme%2Ftiny-1", "acme%2ftiny%2D1"])
+def test_a_model_is_a_list_and_itself_at_once(client: httpx.Client, path: str) -> None:
+    found = client.get(f"/v1/models/{path}").json()
+    assert found["object"] == "list"
+    assert found["id"] == "acme/tiny-1"
+    assert found["data"] == client.get("/v1/models").json()["data"]
+
+
+@pytest.mark.parametrize("path", ["acme", "tiny-1", "acme/tiny-1/x", "%00", "..%2f"])
+def test_an_unknown_model_is_an_empty_list(client: httpx.Client, path: str) -> None:
+    answer = client.get(f"/v1/models/{path}")
+    assert answer.status_code == 200
+    assert answer.json() == {"object": "list", "data": []}
+
+
+def test_stats_are_what_the_engine_says(client: httpx.Client) -> None:
+    stats = client.get("/stats").json()
+    msgspec.convert(stats, Stats)
+    assert stats["server"] == {
+        "owner": "serve",
+        "model": "acme/tiny-1",
+        "started_at": 1_760_000_000_500,
+    }
+    assert stats["admission"] == {
+        "max_safe_context": 2048,
+        "memory_budget_bytes": None,
+        "usable_bytes": 10000,
+        "weights_bytes": 4000,
+    }
+    assert stats["batch"]["mode"] == "batch"
+    assert stats["batch"]["kv_budget_bytes"] == 6000
+    assert stats["compute"]["weights"] == "float32 (unpacked)"
+
+
+def test_the_front_page(client: httpx.Client) -> None:
+    page = client.get("/")
+    assert page.headers["content-type"].startswith("text/html")
+    assert "/schema/openapi.json" in page.text
+    assert "http" not in page.text  # nothing foreign is loaded
+    head = client.head("/")
+    assert (head.status_code, head.content) == (200, b"")
+
+
+def _resolve(document: dict[str, Any], node: Any) -> set[str]:
+    """Return every `$ref` below a node."""
+    if isinstance(node, dict):
+        found = {node["$ref"]} if "$ref" in node else set()
+        return found.union(*(_resolve(document, value) for value in node.values()))
+    if isinstance(node, list):
+        return set().union(*(_resolve(document, value) for value in node))
+    return set()
+
+
+def test_the_openapi_document_is_true(client: httpx.Client) -> None:
+    answer = client.get("/schema/openapi.json")
+    document = answer.json()
+    assert client.get("/schema").json() == document
+    assert document["openapi"].startswith("3.1")
+    schemas = document["components"]["schemas"]
+    for reference in _resolve(document, document):
+        assert reference.removeprefix("#/components/schemas/") in schemas
+    chat = document["paths"]["/v1/chat/completions"]["post"]
+    assert chat["requestBody"]["content"]["application/json"]["schema"] == {
+        "$ref": "#/components/schemas/ChatRequest"
+    }
+    assert set(schemas["ChatRequest"]["properties"]) == set(schema.ChatRequest.__struct_fields__)
+    assert "text/event-stream" in chat["responses"]["200"]["content"]
+    assert set(document["paths"]) == {
+        "/",
+        "/health",
+        "/stats",
+        "/v1",
+        "/v1/chat/completions",
+        "/v1/completions",
+        "/v1/models",
+        "/v1/models/{model_id}",
+    }
+    assert "http" not in json.dumps(document["paths"])
+
+
+def test_answers_are_what_the_document_says(client: httpx.Client) -> None:
+    whole = client.post(
+        "/v1/chat/completions", content='{"messages":[{"role":"user","content":""}]}'
+    )
+    msgspec.json.decode(whole.content, type=schema.ChatCompletion)
+    msgspec.json.decode(client.get("/v1/models").content, type=schema.ModelList)
+    msgspec.json.decode(client.get("/nowhere").content, type=schema.ErrorBody)
+
+
+def _tree(kind: type[MlxbunError]) -> set[type[MlxbunError]]:
+    return {kind}.union(*(_tree(child) for child in kind.__subclasses__()))
+
+
+def test_every_error_has_a_status() -> None:
+    assert set(STATUSES) == _tree(MlxbunError)
