@@ -111,7 +111,8 @@ def _introduce(console: Console, info: ModelInfo, compute: ComputeInfo, base: st
     if info.has_chat_template:
         path, body = ("/v1/chat/completions", '{"messages": [{"role": "user", "content": "Hi"}]}')
     console.note(f"{info.model_id}: {info.quantization}, loaded as {info.loaded_as}")
-    console.note(f"computes on {compute.device}, blas {compute.blas}")
+    blas = "" if compute.blas == "-" else f", blas {compute.blas}"
+    console.note(f"computes on {compute.device}{blas}")
     for note in compute.notes:
         console.note(f"  {note}")
     console.note(f"listening on {base}")

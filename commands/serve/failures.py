@@ -62,10 +62,7 @@ def unexpected_body(error: Exception) -> bytes:
 
 
 def _ours(_request: Request[Any, Any, Any], error: errors.MlxbunError) -> Response[bytes]:
-    status = STATUSES[type(error)]
-    if status == 500:
-        _log.error("a request failed", exc_info=error)
-    return _json(error_body(error), status)
+    return _json(error_body(error), STATUSES[type(error)])
 
 
 def _litestars(_request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:

@@ -90,6 +90,7 @@ class EventStream:
         finally:
             if upcoming is not None:
                 upcoming.cancel()
+                await asyncio.gather(upcoming, return_exceptions=True)
         await send(_body(b"", more=False))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Workers:
                     result = function(*args, **kwargs)
                 except BaseException as problem:  # it belongs to whoever asked
                     error = problem
-                if not loop.is_closed():
+                with suppress(RuntimeError):  # the loop is closed: nobody waits any more
                     loop.call_soon_threadsafe(settle, result, error)
 
             threading.Thread(target=work, name="mlxbun-worker", daemon=True).start()

@@ -46,7 +46,9 @@ class StreamedAnswer(Response[None]):
         return self._stream
 
 
-async def decode_call(serving: Serving, decode: Callable[[bytes], Call], body: bytes) -> Call:
+async def decode_call(
+    serving: Serving, decode: Callable[[bytearray], Call], body: bytearray
+) -> Call:
     """Decode a body, off the event loop when it is a long one.
 
     Raises:

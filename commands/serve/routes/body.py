@@ -19,7 +19,7 @@ BODY_LIMIT = 100_000_000
 _PATIENCE = 10 * BODY_LIMIT
 
 
-async def read_body(request: Request[Any, Any, Any]) -> bytes:
+async def read_body(request: Request[Any, Any, Any]) -> bytearray:
     """Return the body, whatever its content type says.
 
     Raises:
@@ -43,4 +43,4 @@ async def read_body(request: Request[Any, Any, Any]) -> bytes:
             status_code=413,
             detail=f"The body is longer than {BODY_LIMIT // 10**6} MB. Send a shorter one.",
         )
-    return bytes(body)
+    return body

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -21,6 +22,7 @@ from commands.serve.wire.openai.schema import (
     CompletionRequest,
     SamplingFields,
 )
+from commands.serve.wire.openai.sentences import decapitalized
 from commands.serve.wire.openai.unsupported import refuse_unsupported
 from core.engine.request import ChatPrompt, GenerationRequest, SamplingParams, TextPrompt
 from core.errors import BadRequest
@@ -43,7 +45,7 @@ class Call:
     """Whether the answer is sent as it grows."""
 
 
-def decode_chat(body: bytes) -> Call:
+def decode_chat(body: bytes | bytearray) -> Call:
     """Decode the body of `POST /v1/chat/completions`.
 
     Raises:
@@ -61,7 +63,7 @@ def decode_chat(body: bytes) -> Call:
     return Call(request=_request(call, prompt), stream=bool(call.stream))
 
 
-def decode_completion(body: bytes) -> Call:
+def decode_completion(body: bytes | bytearray) -> Call:
     """Decode the body of `POST /v1/completions`.
 
     Raises:
@@ -81,7 +83,7 @@ def decode_completion(body: bytes) -> Call:
     return Call(request=_request(call, TextPrompt(text=prompt)), stream=bool(call.stream))
 
 
-def _parse_object(body: bytes) -> dict[str, Any]:
+def _parse_object(body: bytes | bytearray) -> dict[str, Any]:
     """Return the body's fields without those that are null."""
     try:
         value = _parse(body)
@@ -94,7 +96,7 @@ def _parse_object(body: bytes) -> dict[str, Any]:
     return {name: field for name, field in value.items() if field is not None}
 
 
-def _parse(body: bytes) -> Any:
+def _parse(body: bytes | bytearray) -> Any:
     try:
         return msgspec.json.decode(body)
     except msgspec.ValidationError:
@@ -171,9 +173,10 @@ def _explain(problem: str, kind: type[SamplingFields]) -> BadRequest:
     wanted = _wanted(kind).get(field)
     if place == field and wanted:
         return BadRequest(f"{field} must be {wanted}.", field=field)
-    return BadRequest(f"{place} is not valid: {reason[:1].lower()}{reason[1:]}.", field=field)
+    return BadRequest(f"{place} is not valid: {decapitalized(reason)}.", field=field)
 
 
+@cache
 def _wanted(kind: type[SamplingFields]) -> dict[str, str]:
     """Return what each field must be, in the words of its description."""
     _, components = msgspec.json.schema_components([kind])

@@ -5,12 +5,12 @@ Knows the order of a tool round trip; knows nothing of a model's template.
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
 
 from commands.serve.wire.openai.schema import Message, PastToolCall, TextPart
+from commands.serve.wire.openai.sentences import decapitalized, quoted
 from core.errors import BadRequest
 
 _ROLES = ("system", "developer", "user", "assistant", "tool")
@@ -47,8 +47,9 @@ def _decode(raw: Any, place: str) -> Message:
     except msgspec.ValidationError as problem:
         reason, _, inner = str(problem).partition(" - at `$")
         where = place + inner.rstrip("`")
-        sentence = f"{where} is not valid: {reason[:1].lower()}{reason[1:]}."
-        raise BadRequest(sentence, field="messages") from None
+        raise BadRequest(
+            f"{where} is not valid: {decapitalized(reason)}.", field="messages"
+        ) from None
     except RecursionError:
         raise BadRequest(f"{place} is nested too deeply.", field="messages") from None
 
@@ -74,7 +75,7 @@ def _check_part(part: Any, place: str) -> None:
             f"{place}: {kind} parts are not supported yet, send text only.", field="messages"
         )
     if kind != "text":
-        raise BadRequest(f"{place} has the unknown type {_short(kind)}.", field="messages")
+        raise BadRequest(f"{place} has the unknown type {quoted(kind)}.", field="messages")
     if not isinstance(part.get("text"), str):
         raise BadRequest(f"{place}.text must be a text.", field="messages")
 
@@ -84,7 +85,7 @@ def _check_answers_a_call(message: Message, called: set[str], place: str) -> Non
         raise BadRequest(f"{place}.tool_call_id is required in a tool message.", field="messages")
     if message.tool_call_id not in called:
         raise BadRequest(
-            f"{place}.tool_call_id {_short(message.tool_call_id)} answers no tool call of an "
+            f"{place}.tool_call_id {quoted(message.tool_call_id)} answers no tool call of an "
             "assistant message before it.",
             field="messages",
         )
@@ -127,8 +128,3 @@ def _arguments(text: str) -> Any:
     except (msgspec.DecodeError, RecursionError):
         return text
     return value if isinstance(value, dict) else text
-
-
-def _short(text: str) -> str:
-    """Quote a client's text for an error, cut where it would fill the screen."""
-    return json.dumps(text if len(text) <= 80 else f"{text[:80]}…", ensure_ascii=False)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from commands.serve.wire.openai.schema import ChatRequest, SamplingFields, Tool, ToolChoice
+from commands.serve.wire.openai.sentences import quoted
 from core.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -28,9 +29,9 @@ def refuse_unsupported(call: SamplingFields, raw: Mapping[str, Any]) -> None:
         _refuse_tools(call.tools or [], call.tool_choice)
         if call.reasoning_effort not in (None, "none"):
             raise _not_yet("reasoning_effort", "leave it out or send 'none'")
-    if call.adapter not in (None, "none"):
+    if call.adapter is not None and call.adapter != "none":
         raise BadRequest(
-            f"adapter {call.adapter!r} is unknown: adapters are not supported yet.",
+            f"adapter {quoted(call.adapter)} is unknown: adapters are not supported yet.",
             field="adapter",
         )
     for field, asked, instead in _asked(call, raw):
@@ -62,10 +63,9 @@ def _asked(call: SamplingFields, raw: Mapping[str, Any]) -> tuple[tuple[str, boo
 
 def _refuse_tools(tools: list[Tool], choice: str | ToolChoice | None) -> None:
     names = {tool.function.name for tool in tools}
-    if isinstance(choice, ToolChoice) and choice.function.name not in names:
+    if isinstance(choice, ToolChoice) and (wanted := choice.function.name) not in names:
         raise BadRequest(
-            f"tool_choice names the function {choice.function.name!r}, which is not among the "
-            "tools.",
+            f"tool_choice names the function {quoted(wanted)}, which is not among the tools.",
             field="tool_choice",
         )
     if choice == "required" and not tools:

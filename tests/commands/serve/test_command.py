@@ -1,0 +1,130 @@
+"""The command: port first, then the model; what it says; which flags reach whom."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import core.engine.start
+from commands._shared.session import Session
+from commands.serve import serve
+from commands.serve.listener import bind, listen
+from core.errors import AddressInUse
+from core.paths import Paths
+from core.settings import Settings
+from tests.commands.serve.fake_engine import FakeEngine
+from tests.tiny import make_model
+
+
+def _run(arguments: list[str], folder: Path, environ: dict[str, str] | None = None) -> Any:
+    app = typer.Typer()
+    app.command()(serve)
+    environ = {"HOME": str(folder), **(environ or {})}
+    session = Session(environ=environ, paths=Paths.from_environ(environ))
+    return CliRunner().invoke(app, arguments, obj=session)
+
+
+def test_the_port_is_taken_before_the_model_is_loaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(core.engine.start, "open_engine", lambda *_a, **_k: pytest.fail("loaded"))
+    with bind("127.0.0.1", 0) as taken:
+        listen(taken)
+        outcome = _run(["--port", str(taken.getsockname()[1])], tmp_path)
+    assert isinstance(outcome.exception, AddressInUse)
+
+
+def test_flags_and_environment_reach_the_engine_and_the_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: dict[str, Any] = {}
+
+    def open_engine(model: str | None, *, settings: Settings, **_others: Any) -> FakeEngine:
+        seen.update(model=model, settings=settings)
+        return FakeEngine()
+
+    def run_server(engine: FakeEngine, settings: Settings, **options: Any) -> None:
+        seen.update(served=engine, server_settings=settings, **options)
+        options["on_drain"](2)
+
+    monkeypatch.setattr(core.engine.start, "open_engine", open_engine)
+    monkeypatch.setattr("commands.serve.run.run_server", run_server)
+    flags = "--port 0 --batch 3 --temp 0.5 --top-p 0.9 --top-k 5 --min-p 0.1 --max-tokens 64"
+    more = "--memory-budget 2 --blas off --dequantize off"
+    environ = {"MLXBUN_DRAIN_TIMEOUT": "5"}
+    outcome = _run(["tiny", *flags.split(), *more.split()], tmp_path, environ)
+    assert outcome.exception is None
+    assert seen["model"] == "tiny"
+    assert seen["settings"] == seen["server_settings"]
+    assert seen["settings"] == Settings(
+        port=0,
+        batch=3,
+        temperature=0.5,
+        top_p=0.9,
+        top_k=5,
+        min_p=0.1,
+        max_tokens=64,
+        memory_budget=2.0,
+        blas="off",
+        dequantize="off",
+        drain_timeout=5.0,
+    )
+    assert outcome.stdout == ""
+    assert "acme/tiny-1: 4-bit (group 32), loaded as float32 (unpacked)" in outcome.stderr
+    assert "computes on cpu, blas OpenBLAS" in outcome.stderr
+    assert "curl http://127.0.0.1:" in outcome.stderr
+    assert "2 answers" in outcome.stderr
+
+
+_SERVE = """
+import os, sys, typer
+from commands._shared.session import Session
+from commands.serve import serve
+from core.paths import Paths
+app = typer.Typer()
+app.command()(serve)
+environ = dict(os.environ)
+app(sys.argv[1:], obj=Session(environ=environ, paths=Paths.from_environ(environ)))
+"""
+
+
+@pytest.mark.skipif(not shutil.which("curl"), reason="no curl here")
+def test_the_printed_curl_line_works_on_a_real_model(tmp_path: Path) -> None:
+    model = make_model(tmp_path / "tiny")
+    command = [sys.executable, "-c", _SERVE, str(model), "--port", "0", "--blas", "off"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            said: list[str] = []
+            while not (line := process.stderr.readline().strip()).startswith("curl "):
+                assert line, said
+                said.append(line)
+            _until_up(line.split()[1].partition("/v1")[0])
+            curl = line.replace("curl ", "curl -sS --noproxy '*' ", 1)
+            done = subprocess.run(curl, shell=True, capture_output=True, text=True, check=True)
+            assert '"finish_reason":"' in done.stdout
+            process.send_signal(signal.SIGINT)
+            assert process.wait(20) == 0
+        finally:
+            process.kill()
+
+
+def _until_up(base: str) -> None:
+    for _ in range(500):
+        try:
+            assert httpx.get(f"{base}/health", trust_env=False).status_code == 200
+        except httpx.ConnectError:
+            time.sleep(0.02)
+        else:
+            return
+    raise AssertionError("the server does not listen")
