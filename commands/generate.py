@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from core.engine.request import GenerationRequest
 
 
-def generate(  # noqa: PLR0913: one parameter an option
+def generate(
     context: typer.Context,
     words: Annotated[
         list[str] | None,

@@ -9,7 +9,6 @@ import os
 from typing import Annotated
 
 import typer
-from typer.exceptions import TyperException
 
 from commands._shared.console import Console
 from commands._shared.session import Session
@@ -61,11 +60,3 @@ app.add_typer(config_app, name="config")
 def debugging() -> bool:
     """Return whether the user asked for tracebacks."""
     return os.environ.get("MLXBUN_DEBUG", "") not in ("", "0")
-
-
-def show_usage_error(error: Exception) -> int | None:
-    """Show a mistake in the command line and return its exit code; None: it is no such mistake."""
-    if not isinstance(error, TyperException):
-        return None
-    error.show()
-    return error.exit_code

@@ -88,14 +88,19 @@ def make_model(
     return folder
 
 
-def write_tokenizer(folder: Path, *, chat_template: str | None) -> None:
-    """Write the byte tokenizer's files."""
+def byte_tokenizer() -> Tokenizer:
+    """Return a tokenizer of 256 bytes and the special tokens."""
     alphabet = _bytes_to_unicode()
     tokenizer = Tokenizer(models.BPE(vocab={c: b for b, c in alphabet.items()}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.add_special_tokens(list(SPECIAL))
-    tokenizer.save(str(folder / "tokenizer.json"))
+    return tokenizer
+
+
+def write_tokenizer(folder: Path, *, chat_template: str | None) -> None:
+    """Write the byte tokenizer's files."""
+    byte_tokenizer().save(str(folder / "tokenizer.json"))
     settings: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
         "eos_token": SPECIAL[0],

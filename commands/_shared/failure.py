@@ -1,14 +1,12 @@
 """What a failed command tells the shell: one table from our error types to exit codes.
 
 Codes: 1 failed, 2 wrong usage, 3 not found, 4 does not fit, 5 the machine lacks something,
-6 download, 7 model files, 8 the engine, 130 interrupted.
+6 download, 7 model files, 8 the engine. (130, interrupted, is the entry point's.)
 """
 
 from __future__ import annotations
 
 from core import errors
-
-INTERRUPTED = 130
 
 EXIT_CODES: dict[type[errors.MlxbunError], int] = {
     errors.MlxbunError: 1,

@@ -103,7 +103,8 @@ class BatchRunner:
         mx.clear_cache()
 
     def close(self) -> None:
-        """Undo what the generator changed in MLX (the wired limit on Metal)."""
+        """Wait for the step in flight and undo what the generator changed (Metal's wired limit)."""
+        mx.synchronize(self._generator.stream)
         self._generator.close()
 
     def _make_generator(self) -> BatchGenerator:

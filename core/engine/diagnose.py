@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 import mlx.core as mx
 
-from core.engine.loader import device_name
+from core.engine.device import device_name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ events from `Generation`. This module knows no arrays itself; `BatchRunner` has 
 
 from __future__ import annotations
 
+import atexit
 import logging
 import secrets
 import threading
@@ -16,11 +17,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from core.engine.batch import BatchRunner
+from core.engine.device import leave_thread, memory_now
 from core.engine.events import Finished, FinishReason, Lane, Usage
 from core.engine.generation import Generation
 from core.engine.info import ComputeInfo, EngineStats, ModelInfo
 from core.engine.loader import LoadedModel, merge_sampling
-from core.engine.memory import memory_now
 from core.engine.output import OutputPipeline
 from core.engine.request import ChatPrompt, GenerationRequest, SamplingParams
 from core.engine.scheduler import Row, Scheduler
@@ -92,6 +93,8 @@ class Engine:
         self._thread = threading.Thread(
             target=self._run, args=(load, started), name="mlxbun-engine", daemon=True
         )
+        # A process that ends with the thread inside MLX would be aborted.
+        atexit.register(self.close)
         self._thread.start()
         self._loaded = started.result()
 
@@ -188,6 +191,7 @@ class Engine:
             self._closing = True
             self._wake.notify_all()
         self._thread.join(timeout)
+        atexit.unregister(self.close)
 
     # In the caller's thread.
 
@@ -226,17 +230,18 @@ class Engine:
     def _run(self, load: Callable[[], LoadedModel], started: Future[LoadedModel]) -> None:
         try:
             loaded = load()
-            runner = warm_up(loaded, self._make_runner)
+            self._runner = warm_up(loaded, self._make_runner)
         except BaseException as error:  # handed to the thread that waits in the constructor
+            leave_thread()
             started.set_exception(error)
             return
-        self._runner = runner
         started.set_result(loaded)
         try:
             while self._wait_for_work():
                 self._turn()
         finally:
             self._stop()
+            leave_thread()
 
     def _make_runner(self, loaded: LoadedModel) -> BatchRunner:
         on_cpu = loaded.compute.device == "cpu"

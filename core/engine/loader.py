@@ -13,6 +13,7 @@ import mlx.core as mx
 from mlx.utils import tree_flatten
 from mlx_lm.utils import dequantize_model, get_total_parameters, load_model, load_tokenizer
 
+from core.engine.device import device_name, recommended_working_set
 from core.engine.info import ComputeInfo, ModelInfo
 from core.engine.request import SamplingParams
 from core.engine.tokenizer import Tokenizer
@@ -68,7 +69,7 @@ def load(
     """
     if not plan.compile_kernels:
         mx.disable_compile()
-    budget = plan.budget_bytes(memory_budget_gb, _recommended_working_set())
+    budget = plan.budget_bytes(memory_budget_gb, recommended_working_set())
     _refuse_oversized(folder, budget)
     try:
         model, config = load_model(folder, lazy=True)
@@ -122,18 +123,6 @@ def merge_sampling(*layers: SamplingParams) -> SamplingParams:
         min_p=first("min_p"),
         seed=first("seed"),
     )
-
-
-def device_name() -> str:
-    """Return `metal`, `cuda` or `cpu`: where MLX computes by default."""
-    if mx.default_device().type == mx.DeviceType.cpu:
-        return "cpu"
-    return "metal" if mx.metal.is_available() else "cuda"
-
-
-def _recommended_working_set() -> int | None:
-    size = mx.device_info(mx.default_device()).get("max_recommended_working_set_size")
-    return int(size) if size else None
 
 
 def _refuse_oversized(folder: Path, budget: int) -> None:

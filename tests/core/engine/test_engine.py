@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -266,3 +268,26 @@ def test_memory_is_back_after_a_burst(open_tiny: OpenEngine) -> None:
     eventually(lambda: engine.stats().active_rows == 0)
     eventually(lambda: engine.stats().memory_cache_bytes == 0)
     assert engine.stats().memory_bytes <= before + 64_000
+
+
+@pytest.mark.parametrize("end", ["engine.close()", "pass"])
+def test_a_process_that_ends_in_the_middle_of_an_answer_ends_well(
+    tiny_folder: Path, end: str
+) -> None:
+    script = f"""
+from functools import partial
+from pathlib import Path
+from core.engine.engine import Engine
+from core.engine.loader import load
+from core.engine.request import GenerationRequest, SamplingParams, TextPrompt
+from tests.core.engine.conftest import PLAN
+
+engine = Engine(partial(load, Path({str(tiny_folder)!r}), model_id="tiny", plan=PLAN,
+                        defaults=SamplingParams(), memory_budget_gb=None))
+next(iter(engine.submit(GenerationRequest(prompt=TextPrompt(text="hello")))))
+{end}
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")

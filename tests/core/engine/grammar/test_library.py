@@ -28,5 +28,7 @@ print(json.dumps({"again": again, "allowed": allowed, "torch": "torch" in sys.mo
 
 
 def test_masks_without_torch() -> None:
-    done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True
+    )
     assert json.loads(done.stdout) == {"again": True, "allowed": [[0], [1]], "torch": False}
