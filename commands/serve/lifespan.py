@@ -6,27 +6,31 @@ connection. Knows uvicorn; knows nothing of routes.
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import uvicorn
 from litestar.enums import ScopeType
 from litestar.exceptions import NotFoundException
 from litestar.middleware import ASGIMiddleware
 
+from commands.serve.racing import unless
 from core.errors import EngineStopped
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Coroutine, Iterator
     from contextlib import AbstractContextManager
     from types import FrameType
 
     from litestar.types import ASGIApp, Receive, Scope, Send
 
     from core.engine.generation import Generation
+
+_Result = TypeVar("_Result")
 
 # After the patience has run out: seconds for the errors of what was cut off to reach the clients.
 _GRACE = 1.0
@@ -44,6 +48,7 @@ class Drain:
         self.begun = False
         self.running = 0
         self._owed: set[Generation] = set()
+        self._given_up = asyncio.Event()
 
     def begin(self) -> None:
         """Take no more requests."""
@@ -66,20 +71,33 @@ class Drain:
         finally:
             self.running -= 1
 
+    async def unless_given_up(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        """Return the result of `work`, for which nothing has been sent yet.
+
+        Raises:
+            EngineStopped: the server stopped before it was done.
+        """
+        return await unless(self._given_up.wait(), _cut_off(), work)
+
     def owe(self, generation: Generation) -> None:
-        """Note an answer that is under way."""
+        """Note a stream that is under way."""
         self._owed.add(generation)
 
     def settle(self, generation: Generation) -> None:
-        """Note that an answer is over, and let its row go if it is not."""
+        """Note that a stream is over, and let its row go if it is not."""
         self._owed.discard(generation)
         generation.cancel()
 
     def give_up(self) -> None:
-        """End every answer under way with an error."""
+        """End everything under way with an error."""
+        self._given_up.set()
         for generation in self._owed:
-            generation.fail(EngineStopped("The server was stopped before the answer was done."))
+            generation.fail(_cut_off())
         self._owed.clear()
+
+
+def _cut_off() -> EngineStopped:
+    return EngineStopped("The server was stopped before the answer was done.")
 
 
 class CountRequests(ASGIMiddleware):

@@ -6,18 +6,20 @@ Protocols differ in their encoder only. Whoever leaves early lets the row go.
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from litestar import Response
 
 from commands.serve.failures import ClientGone, unexpected_body
+from commands.serve.racing import unless
+from commands.serve.routes.body import read_body
 from commands.serve.sse import DONE, EventStream, data_event, until_disconnect
 from commands.serve.wire.openai.errors import message_body
 from core.engine.events import Finished, TextDelta
 from core.errors import EngineStopped, MlxbunError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine
+    from collections.abc import AsyncGenerator, Callable
 
     from litestar import Request
     from litestar.types import ASGIApp
@@ -27,8 +29,6 @@ if TYPE_CHECKING:
     from commands.serve.wire.openai.encode import AnswerEncoder
     from core.engine.generation import Generation
     from core.engine.request import GenerationRequest
-
-_Result = TypeVar("_Result")
 
 # Smaller bodies decode in less time than handing them to a thread is worth.
 _DECODE_INLINE = 1_000_000
@@ -46,46 +46,61 @@ class StreamedAnswer(Response[None]):
         return self._stream
 
 
-async def decode_call(
-    serving: Serving, decode: Callable[[bytearray], Call], body: bytearray
-) -> Call:
-    """Decode a body, off the event loop when it is a long one.
-
-    Raises:
-        BadRequest: it is not a request.
-    """
-    if len(body) <= _DECODE_INLINE:
-        return decode(body)
-    return await serving.workers.run(decode, body)
-
-
-async def answer_call(
-    request: Request[Any, Any, Any], serving: Serving, call: Call, encoder: AnswerEncoder
+async def answer_request(
+    request: Request[Any, Any, Any],
+    decode: Callable[[bytearray], Call],
+    make_encoder: Callable[[str], AnswerEncoder],
 ) -> Response[Any]:
-    """Ask the engine and answer.
+    """Read, decode, ask the engine and answer.
+
+    Args:
+        request: the client's.
+        decode: of its protocol.
+        make_encoder: takes the served model's id.
 
     Errors that come before the first event are raised, streaming or not, so that they get a status
     of their own.
 
     Raises:
-        MlxbunError: what the engine says.
+        MlxbunError: the request is bad, the engine failed, or the server has stopped.
         ClientGone: the client hung up.
     """
+    serving: Serving = request.app.state.serving
+    encoder = make_encoder(serving.engine.info.model_id)
     drain = serving.options.drain
-    generation = await _while_connected(request, _submit(serving, call.request))
-    drain.owe(generation)
+    return await drain.unless_given_up(_answer(request, serving, decode, encoder))
+
+
+async def _answer(
+    request: Request[Any, Any, Any],
+    serving: Serving,
+    decode: Callable[[bytearray], Call],
+    encoder: AnswerEncoder,
+) -> Response[Any]:
+    body = await read_body(request)
+    inline = len(body) <= _DECODE_INLINE
+    call = decode(body) if inline else await serving.workers.run(decode, body)
+    gone = ClientGone()
+    submission = _submit(serving, call.request)
+    generation = await unless(until_disconnect(request.receive), gone, submission)
     if call.stream:
-        stream = EventStream(
-            _chunks(generation, encoder),
-            on_close=lambda: drain.settle(generation),
-            keep_alive=serving.options.keep_alive,
-        )
-        return StreamedAnswer(stream)
+        return _stream(generation, serving, encoder)
     try:
-        text, finished = await _while_connected(request, _fold(generation))
+        text, finished = await unless(until_disconnect(request.receive), gone, _fold(generation))
     finally:
-        drain.settle(generation)
+        generation.cancel()
     return Response(encoder.whole(text, finished), media_type="application/json")
+
+
+def _stream(generation: Generation, serving: Serving, encoder: AnswerEncoder) -> StreamedAnswer:
+    drain = serving.options.drain
+    drain.owe(generation)
+    stream = EventStream(
+        _chunks(generation, encoder),
+        on_close=lambda: drain.settle(generation),
+        keep_alive=serving.options.keep_alive,
+    )
+    return StreamedAnswer(stream)
 
 
 async def _submit(serving: Serving, wanted: GenerationRequest) -> Generation:
@@ -133,24 +148,3 @@ async def _fold(generation: Generation) -> tuple[str, Finished]:
         else:
             return "".join(pieces), event
     raise EngineStopped("The answer was cancelled before it was done.")
-
-
-async def _while_connected(
-    request: Request[Any, Any, Any], work: Coroutine[Any, Any, _Result]
-) -> _Result:
-    """Return the result of `work`, which is cancelled when the client hangs up.
-
-    Raises:
-        ClientGone: it did.
-    """
-    task = asyncio.ensure_future(work)
-    watcher = asyncio.ensure_future(until_disconnect(request.receive))
-    try:
-        await asyncio.wait((task, watcher), return_when=asyncio.FIRST_COMPLETED)
-        if task.done():
-            return task.result()
-        raise ClientGone
-    finally:
-        for waiting in (task, watcher):
-            waiting.cancel()
-        await asyncio.gather(task, watcher, return_exceptions=True)

@@ -1,21 +1,34 @@
-"""`python -m tests.commands.serve.run_fake DELAY PATIENCE`: a server of slow answers.
+"""`python -m tests.commands.serve.run_fake DELAY PATIENCE SUBMIT`: a server of slow answers.
 
-Prints its address, answers ten words with DELAY seconds before each, drains with PATIENCE.
+Prints its address, takes SUBMIT seconds to accept a request, answers ten words with DELAY seconds
+before each, drains with PATIENCE.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import replace
 
 from commands.serve.listener import bind, url
 from commands.serve.run import run_server
+from core.engine.generation import Generation
+from core.engine.request import GenerationRequest
 from core.settings import Settings
 from tests.commands.serve.fake_engine import FakeEngine, Script
 
 
-def main(delay: float, patience: float) -> None:
-    engine = FakeEngine(script=Script(pieces=tuple(f"{n} " for n in range(10)), delay=delay))
+class _SlowEngine(FakeEngine):
+    submit_seconds = 0.0
+
+    def submit(self, request: GenerationRequest) -> Generation:
+        time.sleep(self.submit_seconds)
+        return super().submit(request)
+
+
+def main(delay: float, patience: float, submit: float) -> None:
+    engine = _SlowEngine(script=Script(pieces=tuple(f"{n} " for n in range(10)), delay=delay))
+    engine.submit_seconds = submit
     with bind("127.0.0.1", 0) as listener:
         sys.stdout.write(url(listener) + "\n")
         sys.stdout.flush()
@@ -35,4 +48,4 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    main(float(sys.argv[1]), float(sys.argv[2]))
+    main(*(float(argument) for argument in sys.argv[1:]))

@@ -35,13 +35,16 @@ class _Server:
         assert self.process.stdout is not None
         return self.process.stdout.readline().strip()
 
-    def ask(self, *, stream: bool) -> tuple[threading.Thread, list[httpx.Response]]:
+    def ask(
+        self, *, stream: bool, wait: bool = True
+    ) -> tuple[threading.Thread, list[httpx.Response]]:
         """Ask in a thread; return it and the list that will hold the answer."""
         answers: list[httpx.Response] = []
         body = {**GOOD, "stream": stream}
         thread = threading.Thread(target=lambda: answers.append(self.client.post(CHAT, json=body)))
         thread.start()
-        self.wait_until_busy()
+        if wait:
+            self.wait_until_busy()
         return thread, answers
 
     def wait_until_busy(self) -> None:
@@ -50,8 +53,9 @@ class _Server:
 
 
 @contextmanager
-def _serving(delay: float, patience: float) -> Iterator[_Server]:
-    command = [sys.executable, "-m", "tests.commands.serve.run_fake", str(delay), str(patience)]
+def _serving(delay: float, patience: float, submit: float = 0) -> Iterator[_Server]:
+    module = "tests.commands.serve.run_fake"
+    command = [sys.executable, "-m", module, str(delay), str(patience), str(submit)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_ROOT) as process:
         try:
             assert process.stdout is not None
@@ -109,6 +113,17 @@ def test_patience_ends(stream: bool) -> None:
         thread.join(5)
         assert "stopped before the answer was done" in answers[0].text
         assert answers[0].status_code == (200 if stream else 503)
+        assert server.process.wait(5) == 0
+
+
+def test_a_prompt_that_takes_for_ever_does_not_keep_the_process() -> None:
+    with _serving(delay=0, patience=0.3, submit=60) as server:
+        thread, answers = server.ask(stream=True, wait=False)
+        time.sleep(0.3)
+        server.process.send_signal(signal.SIGTERM)
+        assert server.read_line() == "draining 1"
+        thread.join(5)
+        assert answers[0].status_code == 503
         assert server.process.wait(5) == 0
 
 

@@ -34,6 +34,21 @@ _Body = TypeVar("_Body", bound=SamplingFields)
 
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 
+# These steer the rendering itself. A template of the client's could also loop for ever.
+_NOT_THE_CLIENTS = frozenset(
+    (
+        "chat_template",
+        "conversation",
+        "messages",
+        "tools",
+        "tokenize",
+        "tokenizer_kwargs",
+        "add_generation_prompt",
+        "return_dict",
+        "return_tensors",
+    )
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Call:
@@ -59,7 +74,7 @@ def decode_chat(body: bytes | bytearray) -> Call:
     history = decode_messages(messages)
     call = _convert(raw, ChatRequest)
     refuse_unsupported(call, raw)
-    prompt = ChatPrompt(messages=history, template_kwargs=call.chat_template_kwargs or {})
+    prompt = ChatPrompt(messages=history, template_kwargs=_template_kwargs(call))
     return Call(request=_request(call, prompt), stream=bool(call.stream))
 
 
@@ -186,6 +201,15 @@ def _wanted(kind: type[SamplingFields]) -> dict[str, str]:
             if text := option.get("description"):
                 found[name] = text.partition(";")[0]
     return found
+
+
+def _template_kwargs(call: ChatRequest) -> dict[str, Any]:
+    kwargs = call.chat_template_kwargs or {}
+    if taken := sorted(_NOT_THE_CLIENTS.intersection(kwargs)):
+        raise BadRequest(
+            f"chat_template_kwargs must not hold {', '.join(taken)}.", field="chat_template_kwargs"
+        )
+    return kwargs
 
 
 def _request(call: SamplingFields, prompt: ChatPrompt | TextPrompt) -> GenerationRequest:
