@@ -5,6 +5,7 @@ Light to import: the web server and the engine come in when the command runs.
 
 from __future__ import annotations
 
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -116,7 +117,7 @@ def _introduce(console: Console, info: ModelInfo, compute: ComputeInfo, base: st
     for note in compute.notes:
         console.note(f"  {note}")
     console.note(f"listening on {base}")
-    console.note(f"  curl {base}{path} -H 'content-type: application/json' -d '{body}'")
+    console.note(f"  curl {quote(base + path)} -H 'content-type: application/json' -d '{body}'")
 
 
 def _farewell(running: int) -> str:
