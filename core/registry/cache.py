@@ -201,7 +201,7 @@ def _main_commit(folder: Path) -> str | None:
         commit = (folder / "refs" / "main").read_text(encoding="utf-8", errors="replace").strip()
     except FileNotFoundError:
         commit = ""
-    if commit and Path(commit).name == commit:
+    if commit not in ("", "..") and Path(commit).name == commit:
         return commit
     try:
         snapshots = [path for path in (folder / "snapshots").iterdir() if path.is_dir()]

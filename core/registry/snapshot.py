@@ -63,7 +63,7 @@ def read_card(folder: Path) -> ModelCard:
     return ModelCard(
         model_type=model_type if isinstance(model_type, str) else None,
         quantization=_quantization(config),
-        context=next((number for number in contexts if isinstance(number, int)), None),
+        context=next((number for number in contexts if type(number) is int), None),
     )
 
 

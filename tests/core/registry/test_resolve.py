@@ -1,0 +1,162 @@
+"""A name leads to exactly one model, or to an error that helps."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from core.errors import Ambiguous, BadModelFiles, NotFound, StoreCorrupt, UsageProblem
+from core.registry.resolve import default_model, find_starter, resolve_model
+from core.registry.starter import STARTER_IDS, WHEEL_STARTER
+from tests.caches import add_model
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Path:
+    return tmp_path / "hub"
+
+
+def _local(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(b"")
+    return folder
+
+
+@pytest.mark.parametrize("name", ["org/Llama-One", "llama", "LLAMA-ONE", "rg/ll"])
+def test_a_repo_id_or_a_part_of_one_in_any_case(name: str, cache: Path) -> None:
+    folder = add_model(cache, "org/Llama-One")
+    add_model(cache, "org/other")
+    found = resolve_model(name, hub_cache=cache)
+    assert (found.model_id, found.folder) == ("org/Llama-One", folder)
+
+
+def test_an_exact_repo_id_wins_over_longer_ones(cache: Path) -> None:
+    add_model(cache, "org/model-b")
+    folder = add_model(cache, "org/model")
+    assert resolve_model("org/model", hub_cache=cache).folder == folder
+
+
+def test_several_are_listed_and_refused(cache: Path) -> None:
+    for name in ("org/model-b", "org/model-a", "org/else"):
+        add_model(cache, name)
+    with pytest.raises(Ambiguous) as caught:
+        resolve_model("MODEL", hub_cache=cache)
+    assert caught.value.candidates == ("org/model-a", "org/model-b")
+    assert "org/model-a" in caught.value.message
+
+
+@pytest.mark.parametrize("name", ["org/Lama-3.2-1B", "lamma-3.2-1b", "Llama3.2-1B"])
+def test_none_gives_near_misses(name: str, cache: Path) -> None:
+    add_model(cache, "org/Llama-3.2-1B")
+    add_model(cache, "org/Qwen")
+    with pytest.raises(NotFound) as caught:
+        resolve_model(name, hub_cache=cache)
+    assert caught.value.hint == "Did you mean org/Llama-3.2-1B?"
+
+
+def test_none_and_nothing_near(cache: Path) -> None:
+    with pytest.raises(NotFound) as caught:
+        resolve_model("anything", hub_cache=cache)
+    assert "mlxbun download starter" in str(caught.value.hint)
+
+
+def test_incomplete_ones_do_not_count_among_several(cache: Path) -> None:
+    folder = add_model(cache, "org/model-a")
+    add_model(cache, "org/model-b", config=b"nothing")
+    assert resolve_model("model", hub_cache=cache).folder == folder
+
+
+@pytest.mark.parametrize("name", ["org/model-b", "model-b"])
+def test_an_incomplete_one_is_refused_by_its_file(name: str, cache: Path) -> None:
+    folder = add_model(cache, "org/model-b")
+    (folder / "model.safetensors").resolve().unlink()
+    with pytest.raises(BadModelFiles, match=r"model\.safetensors points to a file that is gone"):
+        resolve_model(name, hub_cache=cache)
+
+
+def test_a_folder(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = _local(tmp_path / "models" / "mine")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in (str(folder), "models/mine", "./models/mine", "~/models/mine"):
+        found = resolve_model(name, hub_cache=cache)
+        assert (found.model_id, found.folder) == ("mine", folder.resolve())
+
+
+def test_a_repo_id_wins_over_a_folder_of_its_name(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    local = _local(tmp_path / "org" / "model")
+    folder = add_model(cache, "org/model")
+    monkeypatch.chdir(tmp_path)
+    assert resolve_model("org/model", hub_cache=cache).folder == folder
+    assert resolve_model("./org/model", hub_cache=cache).folder == local.resolve()
+
+
+def test_a_folder_that_is_no_model_does_not_hide_one(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "llama").mkdir()
+    folder = add_model(cache, "org/llama")
+    monkeypatch.chdir(tmp_path)
+    assert resolve_model("llama", hub_cache=cache).folder == folder
+
+
+def test_folders_that_are_no_models(cache: Path, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file.gguf").write_text("")
+    with pytest.raises(BadModelFiles, match=r"config\.json is missing"):
+        resolve_model(str(tmp_path / "empty"), hub_cache=cache)
+    with pytest.raises(BadModelFiles, match="is a file"):
+        resolve_model(str(tmp_path / "file.gguf"), hub_cache=cache)
+    with pytest.raises(NotFound, match="no folder"):
+        resolve_model(str(tmp_path / "none"), hub_cache=cache)
+
+
+@pytest.mark.parametrize("name", ["", "  "])
+def test_an_empty_name_is_no_name(name: str, cache: Path) -> None:
+    add_model(cache, "org/model")
+    with pytest.raises(UsageProblem):
+        resolve_model(name, hub_cache=cache)
+
+
+def test_a_cache_that_cannot_be_read(cache: Path) -> None:
+    cache.write_text("")
+    with pytest.raises(StoreCorrupt):
+        resolve_model("model", hub_cache=cache)
+    with pytest.raises(StoreCorrupt):
+        default_model(hub_cache=cache)
+
+
+def test_the_default_is_the_only_usable_one(cache: Path) -> None:
+    assert default_model(hub_cache=cache) is None
+    add_model(cache, "org/broken", config=b"no")
+    assert default_model(hub_cache=cache) is None
+    folder = add_model(cache, "org/model")
+    found = default_model(hub_cache=cache)
+    assert found is not None
+    assert found.folder == folder
+
+
+def test_of_several_the_starter_is_the_default(cache: Path) -> None:
+    add_model(cache, "a/model")
+    add_model(cache, "z/model")
+    with pytest.raises(UsageProblem) as caught:
+        default_model(hub_cache=cache)
+    assert "a/model, z/model" in caught.value.message
+    assert find_starter(hub_cache=cache) is None
+    folder = add_model(cache, WHEEL_STARTER.repo_id)
+    found = default_model(hub_cache=cache)
+    assert found is not None
+    assert found.folder == folder
+    assert find_starter(hub_cache=cache) == found
+
+
+def test_the_better_of_two_starters_is_the_default(cache: Path) -> None:
+    for name in STARTER_IDS:
+        add_model(cache, name)
+    found = default_model(hub_cache=cache)
+    assert found is not None
+    assert found.model_id == STARTER_IDS[0]
