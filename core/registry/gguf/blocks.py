@@ -80,7 +80,7 @@ def _halves(pairs: Array) -> Array:
 
 def _times(scales: Array, factor: int) -> Array:
     # A power of two: exact, unless it leaves float16's range, which `unpack` refuses.
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         product: Array = scales * np.float16(factor)
     return product
 

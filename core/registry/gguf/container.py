@@ -22,6 +22,7 @@ MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 MAX_ITEMS = 2**22  # entries of one table or array; the largest vocabularies have 2**18
 MAX_TEXT = 2**24  # bytes of one string
+MAX_NAME = 256  # characters of a tensor's name; the format allows 64
 HINT = "Fetch the file again, or choose another one."
 
 _SCALARS = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q",
@@ -151,7 +152,7 @@ def _read_metadata(reader: _Reader, count: int) -> dict[str, Any]:
     for _ in range(count):
         key = reader.text()
         if key in metadata:
-            raise reader.bad(f"is damaged: its metadata names {key!r} twice")
+            raise reader.bad(f"is damaged: its metadata names {key!r:.80} twice")
         metadata[key] = _read_value(reader, reader.number("I"))
     return metadata
 
@@ -187,6 +188,8 @@ class _Row:
 
 def _read_row(reader: _Reader) -> _Row:
     name = reader.text()
+    if len(name) > MAX_NAME:
+        raise reader.bad(f"is damaged: it has a tensor name of {len(name)} characters")
     dimensions = reader.number("I")
     if not 1 <= dimensions <= 4:
         raise reader.bad(f"is damaged: tensor {name!r} has {dimensions} dimensions")

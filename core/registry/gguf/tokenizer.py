@@ -7,6 +7,7 @@ Face tokenizer reads. Knows no weights.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -165,7 +166,11 @@ def _word_cutters(gguf: GgufFile, words: str) -> list[dict[str, Any]]:
 
 def _sentencepiece_parts(gguf: GgufFile, vocabulary: Vocabulary) -> dict[str, Any]:
     scores = gguf.metadata.get("tokenizer.ggml.scores")
-    if not isinstance(scores, tuple) or len(scores) != len(vocabulary.tokens):
+    if (
+        not isinstance(scores, tuple)
+        or len(scores) != len(vocabulary.tokens)
+        or not all(isinstance(score, float) and math.isfinite(score) for score in scores)
+    ):
         raise _refuse(gguf, "has no score for every token")
     if _BYTE not in vocabulary.kinds:
         raise _refuse(gguf, "has a SentencePiece tokenizer without byte tokens")
@@ -311,7 +316,8 @@ def _generation_config(gguf: GgufFile, vocabulary: Vocabulary) -> dict[str, Any]
     config["eos_token_id"] = endings
     for key, name in _SAMPLING.items():
         value = gguf.metadata.get(f"general.sampling.{key}")
-        if isinstance(value, int | float):
+        # NaN and the like have no place in JSON.
+        if isinstance(value, int | float) and math.isfinite(value):
             config[name] = value
     return config
 

@@ -58,6 +58,7 @@ def test_another_version(tmp_path: Path) -> None:
         struct.pack("<QQQ1sIIQ", 0, 1, 1, b"k", 9, 8, 2**40),  # an array without end
         struct.pack("<QQQ1sIIQ", 0, 1, 1, b"k", 9, 9, 1),  # an array of arrays
         struct.pack("<QQQ1s", 0, 1, 1, b"\xff"),  # not UTF-8
+        struct.pack("<QQQ300sI", 1, 0, 300, b"t" * 300, 1),  # a name without end
         struct.pack("<QQQ1sI", 1, 0, 1, b"t", 2**31),  # dimensions without end
         struct.pack("<QQQ1sIQQIQ", 1, 0, 1, b"t", 2, 2**40, 2**40, 0, 0),  # beyond all memory
         struct.pack("<QQQ1sIQIQ", 1, 0, 1, b"t", 1, 32, 0, 2**63),  # an offset beyond the end

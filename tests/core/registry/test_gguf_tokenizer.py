@@ -200,7 +200,8 @@ def model_file(tmp_path_factory: pytest.TempPathFactory) -> GgufFile:
 def test_sentencepiece_merges_as_its_scores_say(
     chosen: list[str], texts: list[str], model_file: GgufFile
 ) -> None:
-    pieces = {piece: -float(rank) for rank, piece in enumerate([*chosen, *_LETTERS])}
+    # The later ones score higher, so that the order of the ids alone would be wrong.
+    pieces = {piece: float(rank) for rank, piece in enumerate([*chosen, *_LETTERS])}
     metadata = {
         key: value + extra if isinstance(value, tuple) else value
         for key, value in model_file.metadata.items()
@@ -214,9 +215,11 @@ def test_sentencepiece_merges_as_its_scores_say(
         assert tokens == _merge_by_score(spaced, pieces)
 
 
-def test_scores_are_needed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("scores", [[], [1.0], ["high"] * 260, [float("nan")] * 260])
+def test_a_score_is_needed_for_every_token(scores: list[Any], tmp_path: Path) -> None:
     model = _sentencepiece({"▁": -1})
     del model.metadata["tokenizer.ggml.scores"]
+    model.metadata |= {"tokenizer.ggml.scores": scores} if scores else {}
     with pytest.raises(BadModelFiles, match="score"):
         _tokenizer(model, tmp_path)
 
