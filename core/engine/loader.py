@@ -76,7 +76,7 @@ def load(
         parameters = int(get_total_parameters(model))
         unpacked = plan.unpack_weights(4 * parameters, budget)
         if unpacked:
-            _unpack(model)
+            unpack_weights(model)
         mx.eval(model.parameters())
         tokenizer = Tokenizer(load_tokenizer(folder, eos_token_ids=config.get("eos_token_id")))
     except (OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError) as problem:
@@ -137,7 +137,7 @@ def _refuse_oversized(folder: Path, budget: int) -> None:
         )
 
 
-def _unpack(model: Any) -> None:
+def unpack_weights(model: Any) -> None:
     """Turn every weight into float32, exactly: scales first, so that no product is rounded."""
     model.set_dtype(mx.float32)
     dequantize_model(model)

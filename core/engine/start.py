@@ -74,18 +74,24 @@ def find_model(
 ) -> ModelRef:
     """Return the model that is meant, fetching the starter when there is none at all.
 
+    `starter` is a name too: the starter, wherever it comes from.
+
     Raises:
         MlxbunError: as `open_engine`.
     """
-    from core.registry.resolve import default_model, resolve_model
+    from core.registry.resolve import default_model, find_starter, resolve_model
 
-    if name is not None:
+    if name == "starter":
+        found = find_starter(hub_cache=paths.hub_cache)
+    elif name is not None:
         return resolve_model(name, hub_cache=paths.hub_cache)
-    if (only := default_model(hub_cache=paths.hub_cache)) is not None:
-        return only
+    else:
+        found = default_model(hub_cache=paths.hub_cache)
+    if found is not None:
+        return found
     from core.download import fetch_starter
 
-    on_note("There is no model in the Hugging Face cache yet: fetching the starter.")
+    on_note("There is no starter model in the Hugging Face cache yet: fetching it.")
     return fetch_starter(
         paths=paths,
         environ=environ,

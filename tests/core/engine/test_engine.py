@@ -287,7 +287,6 @@ engine = Engine(partial(load, Path({str(tiny_folder)!r}), model_id="tiny", plan=
 next(iter(engine.submit(GenerationRequest(prompt=TextPrompt(text="hello")))))
 {end}
 """
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -12,7 +12,7 @@ import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.utils import load_model
 
-from core.engine.loader import _unpack, load, merge_sampling
+from core.engine.loader import load, merge_sampling, unpack_weights
 from core.engine.request import SamplingParams
 from core.errors import BadModelFiles, DoesNotFit
 from tests.core.engine.conftest import PLAN
@@ -63,7 +63,7 @@ def test_half_precision_scales_are_not_rounded_again(tmp_path: Path) -> None:
     nibbles = np.array(layer.weight)[..., None] >> (4 * np.arange(8)) & 15
     codes = nibbles.reshape(*scales.shape, 32).astype(np.float32)
     exact = (codes * scales[..., None] + biases[..., None]).reshape(codes.shape[0], -1)
-    _unpack(model)
+    unpack_weights(model)
     assert np.abs(np.array(model.model.layers[0].mlp.up_proj.weight) - exact).max() < 1e-6
 
 
