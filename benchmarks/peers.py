@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import subprocess
@@ -12,6 +13,11 @@ from pathlib import Path
 from typing import IO
 
 import httpx
+import mlx.core as mx
+from mlx.utils import tree_flatten
+from mlx_lm.utils import load_model
+
+from core.engine.loader import unpack_weights
 
 # mlx_lm.server with the BLAS that mlxbun would load: the peer that differs in nothing but itself.
 _WITH_BLAS = """
@@ -88,7 +94,11 @@ def mlxbun(model: Path) -> Peer:
 
 
 def mlx_lm_as_installed(model: Path) -> Peer:
-    """Return mlx_lm.server as pip leaves it: the packed weights, its own BLAS."""
+    """Return mlx_lm.server as pip leaves it: packed weights, its own BLAS.
+
+    The folder should have float32 scales (`copy_model`): with float16 ones MLX's CPU backend is
+    thirty times slower still, and the peer is to be shown at its best.
+    """
     command = [sys.executable, "-m", "mlx_lm.server", "--model", str(model), "--port", "{port}"]
     return Peer(name="mlx_lm.server as installed", command=command)
 
@@ -100,28 +110,29 @@ def mlx_lm_equal(float32_model: Path, cache: Path) -> Peer:
     return Peer(name="mlx_lm.server equal", command=command)
 
 
-def unpack_model(model: Path, target: Path) -> Path:
-    """Write a float32 copy of a quantized model, exactly what mlxbun computes with; made once."""
+def copy_model(model: Path, target: Path, *, unpack: bool) -> Path:
+    """Write a float32 copy of a quantized model; made once.
+
+    Args:
+        model: the folder to copy.
+        target: where to.
+        unpack: unpack the weights, exactly as mlxbun computes with them; False: keep them packed
+            and widen their scales only.
+    """
     if (target / "config.json").exists():
         return target
-    import json
-
-    import mlx.core as mx
-    from mlx.utils import tree_flatten
-    from mlx_lm.utils import load_model
-
-    from core.engine.loader import unpack_weights
-
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir(parents=True)
     module, config = load_model(model)
-    unpack_weights(module)
+    module.set_dtype(mx.float32)
+    if unpack:
+        unpack_weights(module)
+        for key in ("quantization", "quantization_config"):
+            config.pop(key, None)
     weights = dict(tree_flatten(module.parameters()))
     mx.save_safetensors(str(target / "model.safetensors"), weights, metadata={"format": "mlx"})
     for file in model.iterdir():
         if file.suffix in (".json", ".jinja") and "index" not in file.name:
             shutil.copyfile(file, target / file.name)
-    for key in ("quantization", "quantization_config"):
-        config.pop(key, None)
     (target / "config.json").write_text(json.dumps(config | {"torch_dtype": "float32"}))
     return target

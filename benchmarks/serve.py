@@ -1,8 +1,8 @@
 """`make bench`: mlxbun serve against mlx_lm.server, same model, same client, one run.
 
 All servers are up at once and idle while another is measured; rounds alternate between them, so
-that a noisy moment hits both. Two peers, always both shown: *as installed* (the packed weights and
-MLX's own BLAS; short, it is slow on a CPU) and *equal* (float32 weights, our OpenBLAS).
+that a noisy moment hits both. Two peers, always both shown: *as installed* (4-bit weights, MLX's
+own BLAS; short, it is slow on a CPU) and *equal* (float32 weights, our OpenBLAS).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 from statistics import median
 
 from benchmarks.client import ask, ask_together, prompt
-from benchmarks.peers import Peer, mlx_lm_as_installed, mlx_lm_equal, mlxbun, unpack_model
+from benchmarks.peers import Peer, copy_model, mlx_lm_as_installed, mlx_lm_equal, mlxbun
 from core.machine.probe import probe_machine
 from core.paths import Paths
 from core.progress import ignore_progress
@@ -118,9 +118,10 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     model = options.model or _starter()
     paths = Paths.from_environ({})
-    float32 = unpack_model(model, options.out / "float32")
+    float32 = copy_model(model, options.out / "float32", unpack=True)
+    packed = copy_model(model, options.out / "packed", unpack=False)
     ours = mlxbun(model)
-    installed, equal = mlx_lm_as_installed(model), mlx_lm_equal(float32, paths.cache)
+    installed, equal = mlx_lm_as_installed(packed), mlx_lm_equal(float32, paths.cache)
     with ExitStack() as stack:
         for peer in (ours, equal, installed):
             log = stack.enter_context((options.out / f"{peer.name}.log").open("wb"))

@@ -74,9 +74,8 @@ def load(
     try:
         model, config = load_model(folder, lazy=True)
         parameters = int(get_total_parameters(model))
-        unpacked = plan.unpack_weights(4 * parameters, budget)
-        if unpacked:
-            unpack_weights(model)
+        stored_as = _describe_storage(config)
+        loaded_as = _settle_weights(model, parameters, stored_as, plan, budget)
         mx.eval(model.parameters())
         tokenizer = Tokenizer(load_tokenizer(folder, eos_token_ids=config.get("eos_token_id")))
     except (OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError) as problem:
@@ -84,7 +83,6 @@ def load(
             f"The model in {folder} cannot be loaded: {_one_line(problem)}",
             hint="Download it again, or check that mlx-lm supports this architecture.",
         ) from problem
-    stored_as = _describe_storage(config)
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
@@ -94,7 +92,7 @@ def load(
             context_window=_context_window(config),
             parameters=parameters,
             quantization=stored_as,
-            loaded_as="float32 (unpacked)" if unpacked else stored_as,
+            loaded_as=loaded_as,
             weights_bytes=sum(array.nbytes for _, array in tree_flatten(model.parameters())),
             has_chat_template=tokenizer.has_chat_template,
             defaults=merge_sampling(defaults, _model_defaults(folder), _BUILT_IN),
@@ -135,6 +133,20 @@ def _refuse_oversized(folder: Path, budget: int) -> None:
             have=budget,
             hint="Use a smaller or more strongly quantized model, or raise --memory-budget.",
         )
+
+
+def _settle_weights(
+    model: Any, parameters: int, stored_as: str, plan: ComputePlan, budget: int
+) -> str:
+    """Give the weights the form that the plan wants; all of it is exact. Return its name."""
+    if plan.unpack_weights(4 * parameters, budget):
+        unpack_weights(model)
+        return "float32 (unpacked)"
+    packed = any(hasattr(module, "scales") for module in model.modules())
+    if packed and plan.widen_scales:
+        model.set_dtype(mx.float32)
+        return f"{stored_as}, float32 scales"
+    return stored_as
 
 
 def unpack_weights(model: Any) -> None:

@@ -81,8 +81,11 @@ def test_when_weights_are_unpacked(
     tmp_path: Path, dequantize: str, fast_blas: bool, budget: float | None, unpacked: bool
 ) -> None:
     plan = replace(PLAN, dequantize=dequantize, fast_blas=fast_blas)  # type: ignore[arg-type]
-    info = load_tiny(make_model(tmp_path, bits=4), plan=plan, memory_budget_gb=budget).info
-    assert (info.loaded_as == "float32 (unpacked)") is unpacked
+    loaded = load_tiny(make_model(tmp_path, bits=4), plan=plan, memory_budget_gb=budget)
+    packed_as = "4-bit (group 32), float32 scales"
+    assert loaded.info.loaded_as == ("float32 (unpacked)" if unpacked else packed_as)
+    dtypes = {value.dtype for _, value in tree_flatten(loaded.model.parameters())}
+    assert dtypes == ({mx.float32} if unpacked else {mx.float32, mx.uint32})
 
 
 def test_weights_beyond_the_budget_are_refused(tmp_path: Path) -> None:
