@@ -83,6 +83,9 @@ class Settings:
         _number(0.01, 1e6),
         "Memory for weights and caches in GB; unset: the device's working set or 0.75 of RAM.",
     )
+    prompt_cache: float = _setting(
+        2.0, _number(0, 1e4), "KV kept for prompts to come, in GiB, running ones included; 0: off."
+    )
     blas: str = _setting(
         "auto", _text, "BLAS for MLX on a CPU: auto, off, or the path of a shared library."
     )

@@ -14,6 +14,14 @@ MemoryOption = Annotated[
     float | None,
     typer.Option("--memory-budget", help="Memory for weights and caches, in GB.", metavar="GB"),
 ]
+PromptCacheOption = Annotated[
+    float | None,
+    typer.Option(
+        "--prompt-cache",
+        help="KV kept for prompts to come, running ones included; 0: off [2].",
+        metavar="GIB",
+    ),
+]
 BlasOption = Annotated[
     str | None, typer.Option("--blas", help="BLAS on a CPU: auto, off, or a library's path.")
 ]

@@ -32,6 +32,28 @@ class StepToken:
     """Whether the row has ended: EOS or its limit. It is out of the batch then."""
     eos: bool
     """Whether the token is EOS."""
+    taken: Taken | None
+    """What the row had computed, when it has ended."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Taken:
+    """The KV of a row at one moment."""
+
+    tokens: list[int]
+    """What it was computed from: prompt, then answer."""
+    caches: list[Any]
+    """One mlx-lm cache a layer."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What one step brought."""
+
+    tokens: list[StepToken]
+    """At most one a row."""
+    boundaries: list[int]
+    """Rows whose prefill has reached the end of a segment that is not the last."""
 
 
 class BatchRunner:
@@ -46,6 +68,7 @@ class BatchRunner:
         self._prefill_tokens = prefill_tokens_per_step
         self._prefilling: set[int] = set()
         self._decoding: set[int] = set()
+        self._cuts: dict[int, int] = {}  # row: ends of segments still to be told
         self._generator = self._make_generator()
 
     def __len__(self) -> int:
@@ -57,45 +80,89 @@ class BatchRunner:
         """Bytes of the KV caches of all rows."""
         return int(self._generator.prompt_cache_nbytes)
 
-    def insert(self, prompt: list[int], *, max_tokens: int, sampling: SamplingParams) -> int:
-        """Let a row start in the next step and return its number."""
-        (row,) = self._generator.insert(
-            [prompt], max_tokens=[max_tokens], samplers=[make_sampler(sampling)]
+    def insert(
+        self,
+        segments: list[list[int]],
+        *,
+        max_tokens: int,
+        sampling: SamplingParams,
+        cached: list[int] | None = None,
+        caches: list[Any] | None = None,
+    ) -> int:
+        """Let a row start in the next step and return its number.
+
+        Args:
+            segments: the prompt's tokens that are still to be computed, cut where its KV is to be
+                taken; none is empty.
+            max_tokens: most tokens to generate, at least 1.
+            sampling: every field set.
+            cached: the tokens before them.
+            caches: the KV of exactly these tokens, one cache a layer; None: there are none.
+        """
+        (row,) = self._generator.insert_segments(
+            [segments],
+            max_tokens=[max_tokens],
+            caches=[caches],
+            all_tokens=[list(cached or ())],
+            samplers=[make_sampler(sampling)],
         )
         self._prefilling.add(row)
+        self._cuts[row] = len(segments) - 1
         return int(row)
+
+    def take(self, row: int) -> Taken:
+        """Return what a row has computed so far; it runs on."""
+        caches, tokens = self._generator.extract_cache([row])[row]
+        return Taken(tokens=list(tokens), caches=caches)
 
     def remove(self, row: int) -> None:
         """Take a row out; its cache is free at once."""
         self._generator.remove([row])
-        self._prefilling.discard(row)
-        self._decoding.discard(row)
+        self._forget(row)
 
-    def step(self) -> list[StepToken]:
-        """Compute one step and return the tokens it brought, at most one a row."""
+    def step(self) -> Step:
+        """Compute one step: a decode step for all rows, then a prefill chunk."""
         self._generator.prefill_step_size = prefill_chunk(
             len(self._prefilling), self._prefill_tokens
         )
-        _, responses = self._generator.next()
-        tokens = [
-            StepToken(
-                row=response.uid,
-                token=response.token,
-                last=response.finish_reason is not None,
-                eos=response.token in self._eos_ids,
-            )
-            for response in responses
-        ]
+        prefilled, responses = self._generator.next()
+        tokens = [self._token(response) for response in responses]
         for token in tokens:
-            self._prefilling.discard(token.row)
-            (self._decoding.discard if token.last else self._decoding.add)(token.row)
-        return tokens
+            self._forget(token.row)
+            if not token.last:
+                self._decoding.add(token.row)
+        return Step(tokens=tokens, boundaries=self._boundaries(prefilled))
+
+    def _boundaries(self, prefilled: list[Any]) -> list[int]:
+        """Return the rows at the end of a segment of theirs; mlx-lm cuts off one more token."""
+        reached = [r.uid for r in prefilled if r.end_of_segment and self._cuts.get(r.uid)]
+        for row in reached:
+            self._cuts[row] -= 1
+        return reached
+
+    def _forget(self, row: int) -> None:
+        self._prefilling.discard(row)
+        self._decoding.discard(row)
+        self._cuts.pop(row, None)
+
+    def _token(self, response: Any) -> StepToken:
+        ended = response.finish_reason is not None
+        return StepToken(
+            row=response.uid,
+            token=response.token,
+            last=ended,
+            eos=response.token in self._eos_ids,
+            taken=Taken(tokens=response.all_tokens, caches=response.prompt_cache)
+            if ended
+            else None,
+        )
 
     def reset(self) -> None:
         """Forget every row after a failed step: its caches may hold half a step."""
         self.close()
         self._prefilling.clear()
         self._decoding.clear()
+        self._cuts.clear()
         self._generator = self._make_generator()
 
     def rest(self) -> None:

@@ -17,21 +17,25 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from core.engine.batch import BatchRunner
+from core.engine.cache.snapshot import KvSnapshot
+from core.engine.cache.store import PromptCache
 from core.engine.device import leave_thread, memory_now
 from core.engine.events import Finished, FinishReason, Lane, Usage
 from core.engine.generation import Generation
 from core.engine.info import ComputeInfo, EngineStats, ModelInfo
 from core.engine.loader import LoadedModel, merge_sampling
 from core.engine.output import OutputPipeline
-from core.engine.request import ChatPrompt, GenerationRequest, SamplingParams
-from core.engine.scheduler import Row, Scheduler
+from core.engine.prompt import PromptBuilder
+from core.engine.request import GenerationRequest, SamplingParams
+from core.engine.scheduler import Row, Scheduler, cut
 from core.engine.warmup import warm_up
-from core.errors import ContextTooLong, EngineFailed, EngineStopped, MlxbunError
+from core.errors import EngineFailed, EngineStopped, MlxbunError
+from core.units import GIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from core.engine.batch import StepToken
+    from core.engine.batch import StepToken, Taken
 
 _log = logging.getLogger("mlxbun.engine")
 _Result = TypeVar("_Result")
@@ -66,6 +70,7 @@ class Engine:
         *,
         batch: int = 8,
         max_tokens: int | None = None,
+        prompt_cache_bytes: int = 2 * GIB,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """Start the thread and wait until it has loaded and warmed up the model.
@@ -74,6 +79,7 @@ class Engine:
             load: makes the model, on the engine's thread.
             batch: rows that may run together; 1 is serial.
             max_tokens: most tokens of an answer whose request sets none; None: no bound.
+            prompt_cache_bytes: most bytes of KV kept, running rows counted in; 0: none is kept.
             clock: a monotonic clock in seconds.
 
         Raises:
@@ -83,6 +89,7 @@ class Engine:
         self._clock = clock
         self._lane: Lane = "batched" if batch > 1 else "serial"
         self._scheduler = Scheduler(cap=batch)
+        self._cache = PromptCache(prompt_cache_bytes)
         self._calls: list[tuple[Callable[[], Any], Future[Any]]] = []
         self._rows: dict[int, Row] = {}
         self._counters = _Counters()
@@ -97,6 +104,11 @@ class Engine:
         atexit.register(self.close)
         self._thread.start()
         self._loaded = started.result()
+        self._prompts = PromptBuilder(
+            self._loaded.tokenizer,
+            context=self.info.context_window,
+            find_boundaries=self._cache.enabled and not self._loaded.cuttable,
+        )
 
     def __enter__(self) -> Engine:
         return self
@@ -128,13 +140,14 @@ class Engine:
             QueueFull: too many requests wait.
             EngineStopped: the engine is closed.
         """
-        prompt = self._tokenize(request)
-        room = self.info.context_window - len(prompt)
+        prompt = self._prompts.build(request.prompt)
+        room = self.info.context_window - len(prompt.tokens)
         wanted = request.max_tokens or self._max_tokens or room
-        generation = Generation(prompt_tokens=len(prompt), on_cancel=self._notice)
+        generation = Generation(prompt_tokens=len(prompt.tokens), on_cancel=self._notice)
         row = Row(
             generation=generation,
-            prompt=prompt,
+            prompt=prompt.tokens,
+            boundaries=prompt.boundaries,
             sampling=self._settle(request.sampling),
             max_tokens=min(wanted, room),
             output=OutputPipeline(decode=self._loaded.tokenizer.decode, stops=request.stop),
@@ -179,6 +192,7 @@ class Engine:
             memory_peak_bytes=memory.peak,
             memory_cache_bytes=memory.cache,
             memory_budget_bytes=self._loaded.budget_bytes,
+            prompt_cache=self._cache.stats(),
         )
 
     def close(self, timeout: float = 30.0) -> None:
@@ -194,27 +208,6 @@ class Engine:
         atexit.unregister(self.close)
 
     # In the caller's thread.
-
-    def _tokenize(self, request: GenerationRequest) -> list[int]:
-        tokenizer = self._loaded.tokenizer
-        chat = isinstance(request.prompt, ChatPrompt)
-        if isinstance(request.prompt, ChatPrompt):
-            text = tokenizer.render(request.prompt)
-        else:
-            text = request.prompt.text
-        # Whoever sends a book learns that it is too long without our tokenizing the book.
-        at_least = len(text) // tokenizer.longest_token
-        fits = at_least < self.info.context_window
-        tokens = tokenizer.encode(text, special=not chat) if fits else []
-        count = len(tokens) or at_least
-        if count >= self.info.context_window:
-            raise ContextTooLong(
-                f"The prompt has {'' if tokens else 'at least '}{count} tokens, but the context "
-                f"of {self.info.context_window} must hold it and at least one more.",
-                prompt_tokens=count,
-                limit=self.info.context_window,
-            )
-        return tokens or [min(tokenizer.eos_ids)]  # a text may tokenize to nothing
 
     def _settle(self, wanted: SamplingParams) -> SamplingParams:
         settled = merge_sampling(wanted, self.info.defaults)
@@ -266,12 +259,13 @@ class Engine:
         self._drop_cancelled()
         try:
             self._admit()
-            for token in self._runner.step() if self._rows else ():
-                self._deliver(token)
+            if self._rows:
+                self._step()
         except Exception as error:  # whatever MLX raises ends these answers, not the engine
             _log.exception("a step failed")
             self._fail_running(error)
         self._kv_bytes = self._runner.kv_bytes
+        self._cache.make_room(self._kv_bytes)
         if not self._rows and not self._scheduler.waiting:
             self._runner.rest()
 
@@ -290,8 +284,7 @@ class Engine:
         with self._wake:
             self._counters.cancelled += len(self._scheduler.drop_cancelled())
         for number in [n for n, row in self._rows.items() if row.generation.cancelled]:
-            self._runner.remove(number)
-            del self._rows[number]
+            self._take_out(number)
             self._counters.cancelled += 1
 
     def _admit(self) -> None:
@@ -299,11 +292,35 @@ class Engine:
             rows = self._scheduler.admit(len(self._rows))
         for row in rows:
             row.admitted_at = self._clock()
+            hit = self._cache.lookup(row.namespace, row.prompt) if self._cache.enabled else None
+            row.cached = hit.length if hit else 0
             number = self._runner.insert(
-                row.prompt, max_tokens=row.max_tokens, sampling=row.sampling
+                cut(row.prompt, row.cached, row.boundaries),
+                max_tokens=row.max_tokens,
+                sampling=row.sampling,
+                cached=row.prompt[: row.cached],
+                caches=hit.caches if hit else None,
             )
             self._rows[number] = row
-            self._counters.prompt_tokens += len(row.prompt)
+            self._counters.prompt_tokens += len(row.prompt) - row.cached
+
+    def _step(self) -> None:
+        step = self._runner.step()
+        for number in step.boundaries:
+            self._keep(self._rows[number], self._runner.take(number))
+        for token in step.tokens:
+            self._deliver(token)
+
+    def _keep(self, row: Row, taken: Taken) -> None:
+        """Put what a row has computed into the prompt cache."""
+        if self._cache.enabled:
+            self._cache.store(row.namespace, taken.tokens, KvSnapshot(taken.caches))
+
+    def _take_out(self, number: int) -> None:
+        """Take a row out before its end; what it has computed serves the next one like it."""
+        row = self._rows.pop(number)
+        self._keep(row, self._runner.take(number))
+        self._runner.remove(number)
 
     def _deliver(self, token: StepToken) -> None:
         """Turn a token into events; end the row when the token or its text ends it."""
@@ -314,11 +331,14 @@ class Engine:
         if not token.eos:
             for event in row.output.push(token.token):
                 row.generation.put(event)
-        if row.output.stopped and not token.last:
-            self._runner.remove(token.row)
-        if token.last or row.output.stopped:
+        if token.taken is not None:
             del self._rows[token.row]
-            self._finish(row, eos=token.eos)
+            self._keep(row, token.taken)
+        elif row.output.stopped:
+            self._take_out(token.row)
+        else:
+            return
+        self._finish(row, eos=token.eos)
 
     def _finish(self, row: Row, *, eos: bool) -> None:
         for event in row.output.flush():
@@ -330,7 +350,7 @@ class Engine:
         usage = Usage(
             prompt_tokens=len(row.prompt),
             completion_tokens=row.generated,
-            cached_tokens=0,
+            cached_tokens=row.cached,
             lane=self._lane,
             prefill_seconds=row.first_token_at - row.admitted_at,
             decode_seconds=now - row.first_token_at,

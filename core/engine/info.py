@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from core.engine.cache.store import PromptCacheStats
 from core.engine.request import SamplingParams
 
 
@@ -77,3 +78,5 @@ class EngineStats:
     """Memory that MLX keeps for reuse."""
     memory_budget_bytes: int
     """What weights and caches may take."""
+    prompt_cache: PromptCacheStats
+    """What is kept of prompts that were computed before."""

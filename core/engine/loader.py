@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
+from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import dequantize_model, get_total_parameters, load_model, load_tokenizer
 
+from core.engine.cache.snapshot import always_cuttable
 from core.engine.device import device_name, recommended_working_set
 from core.engine.info import ComputeInfo, ModelInfo
 from core.engine.request import SamplingParams
@@ -44,6 +46,8 @@ class LoadedModel:
     """How it computes."""
     budget_bytes: int
     """What weights and caches may take."""
+    cuttable: bool
+    """Whether its KV can be cut to any shorter prefix."""
 
 
 def load(
@@ -104,6 +108,7 @@ def load(
             notes=plan.notes,
         ),
         budget_bytes=budget,
+        cuttable=always_cuttable(make_prompt_cache(model)),
     )
 
 

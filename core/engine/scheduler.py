@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from core.errors import QueueFull
@@ -31,6 +32,12 @@ class Row:
     """Most tokens to generate, at least 1, already capped to the context."""
     output: OutputPipeline
     """Turns its tokens into events."""
+    boundaries: tuple[int, ...] = ()
+    """Prompt lengths at which the KV is worth keeping, ascending."""
+    namespace: str = ""
+    """What the KV depends on beside the tokens."""
+    cached: int = 0
+    """Prompt tokens whose KV came from the prompt cache."""
     generated: int = 0
     """Tokens so far, EOS included."""
     admitted_at: float = 0.0
@@ -80,6 +87,12 @@ class Scheduler:
         rows = list(self.waiting)
         self.waiting.clear()
         return rows
+
+
+def cut(prompt: list[int], start: int, boundaries: tuple[int, ...]) -> list[list[int]]:
+    """Return the tokens of `prompt` from `start` on, cut at the boundaries that lie between."""
+    cuts = [start, *(b for b in boundaries if start < b < len(prompt)), len(prompt)]
+    return [prompt[a:b] for a, b in pairwise(cuts)]
 
 
 def prefill_chunk(prefilling: int, tokens_per_step: int) -> int:

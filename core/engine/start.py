@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from core.engine.request import SamplingParams
 from core.errors import BackendMissing
 from core.machine.compute import ComputePlan, prepare_compute
+from core.units import GIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -134,4 +135,5 @@ def start_engine(model: ModelRef, *, plan: ComputePlan, settings: Settings) -> E
         ),
         batch=settings.batch,
         max_tokens=settings.max_tokens,
+        prompt_cache_bytes=int(settings.prompt_cache * GIB),
     )

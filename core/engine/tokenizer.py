@@ -61,8 +61,12 @@ class Tokenizer:
             encoded: list[int] = self._wrapper.encode(text, add_special_tokens=special)
             return list(encoded)
 
-    def render(self, prompt: ChatPrompt) -> str:
-        """Return the text of a conversation, ending where the assistant starts to speak.
+    def render(self, prompt: ChatPrompt, *, generation_prompt: bool = True) -> str:
+        """Return the text of a conversation.
+
+        Args:
+            prompt: the conversation.
+            generation_prompt: end where the assistant starts to speak.
 
         Raises:
             BadRequest: there is no chat template, or it refuses the conversation.
@@ -77,7 +81,10 @@ class Tokenizer:
         messages = [{**m, "content": m.get("content") or ""} for m in prompt.messages]
         try:
             text: str = self._wrapper.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True, **prompt.template_kwargs
+                messages,
+                tokenize=False,
+                add_generation_prompt=generation_prompt,
+                **prompt.template_kwargs,
             )
         # A template is a foreign program: whatever it raises, it refuses this conversation.
         except Exception as refusal:

@@ -81,6 +81,7 @@ async def stats(request: Request[Any, Any, Any]) -> Response[bytes]:
                 weights=info.loaded_as,
                 notes=list(compute.notes),
             ),
+            prompt_cache=_prompt_cache(now),
             kv_quant=status.KvQuantStats(),
             admission=_admission(serving, now),
             batch=_batch(now, info.weights_bytes),
@@ -138,6 +139,18 @@ def _batch(now: EngineStats, weights_bytes: int) -> status.BatchStats:
         submitted_rows=now.submitted_rows,
         kv_bytes=now.kv_bytes,
         kv_budget_bytes=max(0, now.memory_budget_bytes - weights_bytes),
+    )
+
+
+def _prompt_cache(now: EngineStats) -> status.PromptCacheStats:
+    cache = now.prompt_cache
+    return status.PromptCacheStats(
+        entries=cache.entries,
+        bytes=cache.nbytes,
+        max_bytes=cache.max_bytes,
+        hits=cache.hits,
+        misses=cache.misses,
+        hit_tokens=cache.hit_tokens,
     )
 
 

@@ -78,6 +78,17 @@ class MemoryStats(Struct, kw_only=True):
     cache_bytes: int
 
 
+class PromptCacheStats(Struct, kw_only=True):
+    """What is kept of prompts that were computed before."""
+
+    entries: int
+    bytes: int
+    max_bytes: Annotated[int, Meta(description="running rows included; 0 is off")]
+    hits: Annotated[int, Meta(description="prompts whose beginning was found")]
+    misses: int
+    hit_tokens: Annotated[int, Meta(description="prompt tokens that needed no computing")]
+
+
 class RequestStats(Struct, kw_only=True):
     """What was asked since the start."""
 
@@ -97,6 +108,7 @@ class Stats(Struct, kw_only=True):
     model: str
     server: ServerStats
     compute: ComputeStats
+    prompt_cache: PromptCacheStats
     kv_quant: KvQuantStats
     admission: AdmissionStats
     batch: BatchStats

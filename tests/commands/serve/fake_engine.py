@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from core.engine.cache.store import PromptCacheStats
 from core.engine.events import Finished, FinishReason, TextDelta, Usage
 from core.engine.generation import Generation
 from core.engine.info import ComputeInfo, EngineStats, ModelInfo
@@ -97,6 +98,9 @@ class FakeEngine:
             memory_peak_bytes=6000,
             memory_cache_bytes=100,
             memory_budget_bytes=10000,
+            prompt_cache=PromptCacheStats(
+                entries=1, nbytes=20, max_bytes=40, hits=2, misses=3, hit_tokens=4
+            ),
         )
 
     def close(self) -> None:

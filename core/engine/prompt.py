@@ -1,0 +1,93 @@
+"""From a conversation or a text to the tokens of a prompt. Runs in the caller's thread; no arrays.
+
+For models whose KV cannot be cut afterwards it also finds where to take it: at the end of the
+system messages and before the generation prompt, the beginnings that later prompts will share.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from core.engine.request import ChatPrompt, TextPrompt
+from core.errors import ContextTooLong
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from core.engine.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompt:
+    """A prompt as the model reads it."""
+
+    tokens: list[int]
+    """Its token ids; never empty."""
+    boundaries: tuple[int, ...]
+    """Lengths at which its KV is worth keeping, ascending; empty: it can be cut anywhere."""
+
+
+class PromptBuilder:
+    """Renders and tokenizes within the model's context."""
+
+    def __init__(self, tokenizer: Tokenizer, *, context: int, find_boundaries: bool) -> None:
+        self._tokenizer = tokenizer
+        self._context = context
+        self._find_boundaries = find_boundaries
+
+    def build(self, prompt: ChatPrompt | TextPrompt) -> Prompt:
+        """Return the prompt's tokens.
+
+        Raises:
+            BadRequest: the chat template refuses the conversation, or there is none.
+            ContextTooLong: they leave no token to generate.
+        """
+        if isinstance(prompt, TextPrompt):
+            return Prompt(tokens=self._encode(prompt.text, special=True), boundaries=())
+        tokens = self._encode(self._tokenizer.render(prompt), special=False)
+        boundaries = self._boundaries(prompt, tokens) if self._find_boundaries else ()
+        return Prompt(tokens=tokens, boundaries=boundaries)
+
+    def _encode(self, text: str, *, special: bool) -> list[int]:
+        # Whoever sends a book learns that it is too long without our tokenizing the book.
+        at_least = len(text) // self._tokenizer.longest_token
+        fits = at_least < self._context
+        tokens = self._tokenizer.encode(text, special=special) if fits else []
+        count = len(tokens) or at_least
+        if count >= self._context:
+            raise ContextTooLong(
+                f"The prompt has {'' if tokens else 'at least '}{count} tokens, but the context "
+                f"of {self._context} must hold it and at least one more.",
+                prompt_tokens=count,
+                limit=self._context,
+            )
+        return tokens or [min(self._tokenizer.eos_ids)]  # a text may tokenize to nothing
+
+    def _boundaries(self, prompt: ChatPrompt, tokens: list[int]) -> tuple[int, ...]:
+        found = set()
+        system = [m for m in prompt.messages if m["role"] == "system"]
+        if system and len(system) < len(prompt.messages):
+            # Another conversation with the same system messages: what both begin with.
+            other = [*system, {"role": "user", "content": ""}]
+            found.add(self._shared(tokens, prompt, other, generate=True))
+        found.add(self._shared(tokens, prompt, prompt.messages, generate=False))
+        return tuple(sorted(found - {0}))
+
+    def _shared(
+        self,
+        tokens: list[int],
+        prompt: ChatPrompt,
+        messages: Sequence[Mapping[str, Any]],
+        *,
+        generate: bool,
+    ) -> int:
+        """Return how many tokens the prompt shares with another rendering of it."""
+        variant = replace(prompt, messages=tuple(messages))
+        text = self._tokenizer.render(variant, generation_prompt=generate)
+        return _common_prefix(tokens, self._tokenizer.encode(text, special=False))
+
+
+def _common_prefix(left: Sequence[int], right: Sequence[int]) -> int:
+    pairs = zip(left, right, strict=False)
+    return next((i for i, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))
