@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 from mlx_lm.generate import BatchGenerator
 
+from core.engine.decode import LeanGenerationBatch
 from core.engine.sampler import greedy, make_sampler
 from core.engine.scheduler import prefill_chunk
 
@@ -175,7 +176,7 @@ class BatchRunner:
         self._generator.close()
 
     def _make_generator(self) -> BatchGenerator:
-        return BatchGenerator(
+        generator = BatchGenerator(
             self._model,
             stop_tokens=[(token,) for token in sorted(self._eos_ids)],
             sampler=greedy,
@@ -184,3 +185,6 @@ class BatchRunner:
             # An upper bound: `step` sets the chunk, this one only cuts within it.
             prefill_step_size=self._prefill_tokens,
         )
+        # Rows join the batch that is there, so this one serves them all.
+        generator._generation_batch = LeanGenerationBatch.empty(self._model, greedy)
+        return generator

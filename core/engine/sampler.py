@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     Sampler = Callable[[mx.array], mx.array]
 
 
-def greedy(logprobs: mx.array) -> mx.array:
+def greedy(logits: mx.array) -> mx.array:
     """Take the likeliest token. [B, V] → [B]. One object for all rows, so that they share it."""
-    return mx.argmax(logprobs, axis=-1)
+    return mx.argmax(logits, axis=-1)
 
 
 def make_sampler(params: SamplingParams) -> Sampler:
@@ -50,49 +50,52 @@ class RowSampler:
         self._seed = fold_seed(seed)
         self._count = 0
 
-    def __call__(self, logprobs: mx.array) -> mx.array:
+    def __call__(self, logits: mx.array) -> mx.array:
         """Draw a token. [1, V] → [1]."""
-        kept = filter_logprobs(logprobs, self._params)
+        kept = filter_logits(logits, self._params)
         # Threefry with (seed, position) as the key: any two positions are independent.
         key = mx.array([self._seed, self._count], dtype=mx.uint32)
         self._count += 1
-        return mx.random.categorical(kept / self._temperature, key=key)
+        # Relative to the likeliest, so that a tiny temperature gives 0 and -inf but no NaN.
+        scaled = (kept - mx.max(kept, axis=-1, keepdims=True)) / self._temperature
+        return mx.random.categorical(scaled, key=key)
 
 
-def filter_logprobs(logprobs: mx.array, params: SamplingParams) -> mx.array:
-    """Set the log-probabilities of tokens that are not to be drawn to -inf. [B, V] → [B, V]."""
-    vocabulary = logprobs.shape[-1]
+def filter_logits(logits: mx.array, params: SamplingParams) -> mx.array:
+    """Set the logits of tokens that are not to be drawn to -inf. [B, V] → [B, V]."""
+    vocabulary = logits.shape[-1]
     if params.top_p and params.top_p < 1:
-        logprobs = _keep_top_p(logprobs, params.top_p)
+        logits = _keep_top_p(logits, params.top_p)
     if params.min_p:
-        logprobs = _keep_min_p(logprobs, params.min_p)
+        logits = _keep_min_p(logits, params.min_p)
     if params.top_k and params.top_k < vocabulary:
-        logprobs = _keep_top_k(logprobs, params.top_k)
-    return logprobs
+        logits = _keep_top_k(logits, params.top_k)
+    return logits
 
 
-def _keep_top_p(logprobs: mx.array, top_p: float) -> mx.array:
+def _keep_top_p(logits: mx.array, top_p: float) -> mx.array:
     """Keep the smallest set of likeliest tokens whose mass reaches `top_p`; at least one."""
-    ascending = mx.sort(logprobs, axis=-1)
-    probs = mx.exp(ascending.astype(mx.float32))
+    ascending = mx.sort(logits, axis=-1)
+    # Relative to the likeliest: logits need not be normalized, and nothing overflows.
+    probs = mx.exp((ascending - ascending[..., -1:]).astype(mx.float32))
     above = mx.cumsum(probs, axis=-1, reverse=True, inclusive=False)  # mass of likelier tokens
     total = above[..., :1] + probs[..., :1]
     dropped = (above >= top_p * total).sum(axis=-1, keepdims=True)
     threshold = mx.take_along_axis(ascending, dropped, axis=-1)
-    return mx.where(logprobs < threshold, -math.inf, logprobs)
+    return mx.where(logits < threshold, -math.inf, logits)
 
 
-def _keep_min_p(logprobs: mx.array, min_p: float) -> mx.array:
+def _keep_min_p(logits: mx.array, min_p: float) -> mx.array:
     """Keep tokens whose probability is at least `min_p` of the likeliest one's."""
-    floor = mx.max(logprobs, axis=-1, keepdims=True) + math.log(min_p)
-    return mx.where(logprobs < floor, -math.inf, logprobs)
+    floor = mx.max(logits, axis=-1, keepdims=True) + math.log(min_p)
+    return mx.where(logits < floor, -math.inf, logits)
 
 
-def _keep_top_k(logprobs: mx.array, top_k: int) -> mx.array:
+def _keep_top_k(logits: mx.array, top_k: int) -> mx.array:
     """Keep exactly `top_k` tokens, as mlx-lm does, however they tie."""
-    rest = mx.argpartition(-logprobs, kth=top_k - 1, axis=-1)[..., top_k:]
-    nothing = mx.array(-math.inf, dtype=logprobs.dtype)
-    return mx.put_along_axis(logprobs, rest, nothing, axis=-1)
+    rest = mx.argpartition(-logits, kth=top_k - 1, axis=-1)[..., top_k:]
+    nothing = mx.array(-math.inf, dtype=logits.dtype)
+    return mx.put_along_axis(logits, rest, nothing, axis=-1)
 
 
 def fold_seed(seed: int) -> int:

@@ -8,7 +8,7 @@ import pytest
 from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 
 from core.engine.request import SamplingParams
-from core.engine.sampler import filter_logprobs, fold_seed, greedy, make_sampler
+from core.engine.sampler import filter_logits, fold_seed, greedy, make_sampler
 
 
 def logprobs(seed: int = 0, vocabulary: int = 97) -> mx.array:
@@ -29,23 +29,30 @@ def test_filters_equal_those_of_mlx_lm(seed: int) -> None:
         ),
     ]
     for params, expected in pairs:
-        assert np.array_equal(np.array(filter_logprobs(given, params)), np.array(expected))
+        assert np.array_equal(np.array(filter_logits(given, params)), np.array(expected))
+
+
+def test_logits_need_not_be_normalized() -> None:
+    params = SamplingParams(top_p=0.8, min_p=0.01, top_k=9)
+    normalized = np.isfinite(np.array(filter_logits(logprobs(), params)))
+    shifted = np.isfinite(np.array(filter_logits(logprobs() + 300, params)))
+    assert np.array_equal(normalized, shifted)
 
 
 @pytest.mark.parametrize(
     "params", [SamplingParams(top_p=0.0), SamplingParams(top_p=1.0), SamplingParams(top_k=0)]
 )
 def test_values_that_mean_off_keep_everything(params: SamplingParams) -> None:
-    assert np.array_equal(np.array(filter_logprobs(logprobs(), params)), np.array(logprobs()))
+    assert np.array_equal(np.array(filter_logits(logprobs(), params)), np.array(logprobs()))
 
 
 def test_top_k_beyond_the_vocabulary_keeps_everything() -> None:
-    kept = filter_logprobs(logprobs(vocabulary=10), SamplingParams(top_k=10_000))
+    kept = filter_logits(logprobs(vocabulary=10), SamplingParams(top_k=10_000))
     assert np.isfinite(np.array(kept)).all()
 
 
 def test_a_tiny_top_p_keeps_the_likeliest() -> None:
-    kept = np.array(filter_logprobs(logprobs(), SamplingParams(top_p=1e-9)))
+    kept = np.array(filter_logits(logprobs(), SamplingParams(top_p=1e-9)))
     assert np.isfinite(kept).sum() == 1
     assert kept.argmax() == np.array(logprobs()).argmax()
 
@@ -79,6 +86,12 @@ def test_rows_do_not_touch_the_global_random_state() -> None:
     mx.random.seed(1)
     draws(5)
     assert mx.random.uniform(shape=(3,)).tolist() == expected
+
+
+@pytest.mark.parametrize("temperature", [1e-300, 1e-30, 1e-6])
+def test_a_tiny_temperature_takes_the_likeliest(temperature: float) -> None:
+    expected = draw(greedy(logprobs()))
+    assert draws(3, count=3, temperature=temperature) == [expected] * 3
 
 
 def test_temperature_zero_is_the_shared_greedy_sampler() -> None:

@@ -1,0 +1,48 @@
+"""The decode step of mlx-lm's batch, without the work that nobody asked for.
+
+mlx-lm normalizes the logits of every row at every step and computes all of them to the end, for
+clients that want log-probabilities. Choosing a token needs neither: filters and draws are the same
+for logits that are shifted by a constant. On a CPU that is 5% of a step with 8 rows and 9% with 16
+(measured, SmolLM2-135M float32).
+
+Letters: B rows, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mlx.core as mx
+from mlx_lm.generate import GenerationBatch
+
+
+class LeanGenerationBatch(GenerationBatch):  # type: ignore[misc]
+    """Decodes rows; `logprobs` of its responses are None unless a row has logits processors."""
+
+    _next_tokens: mx.array
+    _next_logprobs: list[Any]
+
+    def _step(self) -> tuple[list[int], list[Any]]:
+        """Start the next step and return the tokens of the one before: one host sync a step."""
+        if any(self.logits_processors):
+            tokens, logprobs = super()._step()
+            return list(tokens), list(logprobs)
+        self._current_tokens, current = self._next_tokens, self._next_tokens
+        self._current_logprobs = self._next_logprobs
+        logits = self.model(current[:, None], cache=self.prompt_cache)[:, -1, :]  # [B, V]
+        self._next_tokens = self._sample(logits)
+        self._next_logprobs = [None] * len(self.uids)
+        mx.async_eval(self._next_tokens)  # type: ignore[no-untyped-call]
+        tokens = current.tolist()
+        for history, token in zip(self.tokens, tokens, strict=True):
+            history.append(token)
+        return tokens, self._current_logprobs
+
+    def _sample(self, logits: mx.array) -> mx.array:
+        """Choose a token a row. [B, V] → [B]. Rows that share a sampler are sampled together."""
+        first = self.samplers[0]
+        if all(sampler is first for sampler in self.samplers):
+            chosen: mx.array = first(logits)
+            return chosen
+        rows = [sampler(logits[i : i + 1]) for i, sampler in enumerate(self.samplers)]
+        return mx.concatenate(rows, axis=0)
