@@ -25,15 +25,14 @@ class LeanGenerationBatch(GenerationBatch):  # type: ignore[misc]
     def _step(self) -> tuple[list[int], list[Any]]:
         """Start the next step and return the tokens of the one before: one host sync a step."""
         if any(self.logits_processors):
-            tokens, logprobs = super()._step()
-            return list(tokens), list(logprobs)
+            return super()._step()  # type: ignore[no-any-return]
         self._current_tokens, current = self._next_tokens, self._next_tokens
         self._current_logprobs = self._next_logprobs
         logits = self.model(current[:, None], cache=self.prompt_cache)[:, -1, :]  # [B, V]
         self._next_tokens = self._sample(logits)
         self._next_logprobs = [None] * len(self.uids)
         mx.async_eval(self._next_tokens)  # type: ignore[no-untyped-call]
-        tokens = current.tolist()
+        tokens: list[int] = current.tolist()  # type: ignore[assignment]
         for history, token in zip(self.tokens, tokens, strict=True):
             history.append(token)
         return tokens, self._current_logprobs

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
     Sampler = Callable[[mx.array], mx.array]
 
 
+# Below it float32 logits would overflow, and tell no two tokens apart that are not equal.
+_COLDEST = 1e-6
+
+
 def greedy(logits: mx.array) -> mx.array:
     """Take the likeliest token. [B, V] → [B]. One object for all rows, so that they share it."""
     return mx.argmax(logits, axis=-1)
@@ -34,7 +38,7 @@ def make_sampler(params: SamplingParams) -> Sampler:
     Args:
         params: every field set but `seed` may be None only where 0 is meant.
     """
-    if not params.temperature:
+    if not params.temperature or params.temperature < _COLDEST:
         return greedy
     if params.seed is None:
         raise ValueError("a row that samples needs its seed drawn before")
@@ -56,9 +60,7 @@ class RowSampler:
         # Threefry with (seed, position) as the key: any two positions are independent.
         key = mx.array([self._seed, self._count], dtype=mx.uint32)
         self._count += 1
-        # Relative to the likeliest, so that a tiny temperature gives 0 and -inf but no NaN.
-        scaled = (kept - mx.max(kept, axis=-1, keepdims=True)) / self._temperature
-        return mx.random.categorical(scaled, key=key)
+        return mx.random.categorical(kept / self._temperature, key=key)
 
 
 def filter_logits(logits: mx.array, params: SamplingParams) -> mx.array:
