@@ -9,46 +9,48 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from commands._shared.options import BlasOption, JsonOption
+from core.errors import BackendMissing
 from core.units import format_bytes
 
 if TYPE_CHECKING:
     from commands._shared.session import Session
     from core.machine.compute import ComputePlan
+    from core.machine.probe import Machine
     from core.paths import Paths
 
 
 def doctor(context: typer.Context, blas: BlasOption = None, json: JsonOption = False) -> None:
     """Show machine, memory, MLX device, BLAS, compiler and caches, and what to fix."""
     from core.machine.compute import prepare_compute
+    from core.machine.probe import probe_machine
 
     session: Session = context.obj
     settings = session.settings(blas=blas).values
-    plan = prepare_compute(blas=settings.blas, dequantize="auto", cache=session.paths.cache)
-    computing, problems = _computing(plan)
-    console = session.console(json=json)
-    console.record(
+    try:
+        plan = prepare_compute(blas=settings.blas, dequantize="auto", cache=session.paths.cache)
+        computing, problems = _computing(plan, settings.memory_budget)
+    except BackendMissing as missing:
+        computing, problems = {"backend": "none"}, [f"{missing.message} {missing.hint}"]
+    session.console(json=json).record(
         {
-            "machine": _machine(plan, settings.memory_budget),
+            "machine": _machine(probe_machine()),
             "computing": computing,
             "folders": _folders(session.paths),
-            "to_fix": [*plan.notes, *problems, *_folder_problems(session.paths)],
+            "to_fix": [*problems, *_folder_problems(session.paths)],
         }
     )
 
 
-def _machine(plan: ComputePlan, budget_gb: float | None) -> dict[str, Any]:
-    machine = plan.machine
-    budget = plan.budget_bytes(budget_gb, None)
+def _machine(machine: Machine) -> dict[str, Any]:
     return {
         "system": f"{machine.system} {machine.architecture}",
         "processor": f"{machine.processor}, {machine.cores} cores",
         "memory": format_bytes(machine.memory_bytes),
-        "memory_budget": f"{format_bytes(budget)} for weights and caches",
         "python": machine.python,
     }
 
 
-def _computing(plan: ComputePlan) -> tuple[dict[str, Any], list[str]]:
+def _computing(plan: ComputePlan, budget_gb: float | None) -> tuple[dict[str, Any], list[str]]:
     """Return how MLX computes, and what is wrong with it."""
     told = {
         "backend": plan.machine.backend,
@@ -60,13 +62,16 @@ def _computing(plan: ComputePlan) -> tuple[dict[str, Any], list[str]]:
 
         mlx = diagnose_mlx()
     except (ImportError, RuntimeError) as problem:
-        return told, [f"MLX does not work: {problem}. Install it again for this Python."]
+        wrong = f"MLX does not work: {problem}. Install it again for this Python."
+        return told, [*plan.notes, wrong]
+    budget = plan.budget_bytes(budget_gb, mlx.working_set_bytes)
     measured = {
         "mlx": mlx.version,
         "device": f"{mlx.device} ({mlx.device_label})",
         "float32_product": f"{mlx.gflops:.0f} GFLOP/s",
+        "memory_budget": f"{format_bytes(budget)} for weights and caches",
     }
-    return told | measured, []
+    return told | measured, list(plan.notes)
 
 
 def _folders(paths: Paths) -> dict[str, Any]:

@@ -113,7 +113,8 @@ def _introduce(console: Console, info: ModelInfo, compute: ComputeInfo, base: st
     """Say what is served, how it computes and how to try it."""
     path, body = ("/v1/completions", '{"prompt": "Once upon a time", "max_tokens": 64}')
     if info.has_chat_template:
-        path, body = ("/v1/chat/completions", '{"messages": [{"role": "user", "content": "Hi"}]}')
+        path = "/v1/chat/completions"
+        body = '{"messages": [{"role": "user", "content": "What is the capital of France?"}]}'
     console.note(f"{info.model_id}: {info.quantization}, loaded as {info.loaded_as}")
     blas = "" if compute.blas == "-" else f", blas {compute.blas}"
     console.note(f"computes on {compute.device}{blas}")

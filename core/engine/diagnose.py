@@ -8,7 +8,7 @@ from importlib.metadata import version
 
 import mlx.core as mx
 
-from core.engine.device import device_name
+from core.engine.device import device_name, recommended_working_set
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +21,8 @@ class MlxReport:
     """`cpu`, `metal` or `cuda`."""
     device_label: str
     """The device's own name."""
+    working_set_bytes: int | None
+    """What the device recommends to use at most; None: it does not say."""
     gflops: float
     """Billions of float32 operations a second in one 1,024 x 1,024 matrix product."""
 
@@ -30,7 +32,11 @@ def diagnose_mlx() -> MlxReport:
     device = mx.default_device()
     label = mx.device_info(device).get("device_name", "unknown")
     return MlxReport(
-        version=version("mlx"), device=device_name(), device_label=str(label), gflops=_gflops()
+        version=version("mlx"),
+        device=device_name(),
+        device_label=str(label),
+        working_set_bytes=recommended_working_set(),
+        gflops=_gflops(),
     )
 
 
