@@ -81,6 +81,7 @@ def serve(
         drain_timeout=drain_timeout,
     ).values
 
+    from functools import partial
     from importlib.metadata import version
 
     from commands.serve.listener import bind, url
@@ -89,6 +90,7 @@ def serve(
     with bind(settings.host, settings.port) as listener:
         from commands.serve.run import run_server
         from core.engine.start import open_engine
+        from core.registry.cache import usable_models
 
         with console.progress() as on_progress:
             engine = open_engine(
@@ -105,6 +107,7 @@ def serve(
             settings,
             listener=listener,
             version=version("mlxbun"),
+            other_models=partial(usable_models, session.paths.hub_cache),
             on_drain=lambda running: console.note(_farewell(running)),
         )
 

@@ -14,7 +14,7 @@ from commands.serve.serving import ServeOptions
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from commands.serve.port import ServedEngine
     from core.settings import Settings
@@ -26,6 +26,7 @@ def run_server(
     *,
     listener: socket.socket,
     version: str,
+    other_models: Callable[[], Mapping[str, bool]],
     on_drain: Callable[[int], None],
 ) -> None:
     """Answer requests until a signal has ended that, then close the engine.
@@ -35,12 +36,13 @@ def run_server(
         settings: the merged settings.
         listener: a bound socket; it is closed at the end.
         version: ours.
+        other_models: returns the models in the cache, each with whether it sees.
         on_drain: told the number of running requests when the drain begins.
 
     Raises:
         AddressInUse: another server took the port since the socket was bound.
     """
-    options = ServeOptions(version=version, started_at=time.time())
+    options = ServeOptions(version=version, started_at=time.time(), other_models=other_models)
     config = uvicorn.Config(
         create_app(engine, settings, options),
         loop="uvloop",

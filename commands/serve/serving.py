@@ -9,6 +9,8 @@ from commands.serve.lifespan import Drain
 from commands.serve.workers import Workers
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from commands.serve.port import ServedEngine
     from core.settings import Settings
 
@@ -21,6 +23,8 @@ class ServeOptions:
     """Ours, as the API index names it."""
     started_at: float
     """Unix seconds."""
+    other_models: Callable[[], Mapping[str, bool]] = dict
+    """Returns the models in the cache by id, each with whether it sees; may read the disk."""
     drain: Drain = field(default_factory=Drain)
     """Whether new requests are taken."""
     keep_alive: float = 10.0

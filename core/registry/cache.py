@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import StoreCorrupt
 from core.paths import atomic_write
-from core.registry.snapshot import find_problem
+from core.registry.snapshot import find_problem, read_card
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -62,6 +62,18 @@ def list_models(hub_cache: Path) -> list[CachedModel]:
             hint="Make it a readable folder, or point HF_HUB_CACHE to another one.",
         ) from problem
     return [_read_model(folder) for folder in folders]
+
+
+def usable_models(hub_cache: Path) -> dict[str, bool]:
+    """Return the ids of the models that can be loaded, each with whether it has a vision part.
+
+    A cache that cannot be read holds none.
+    """
+    try:
+        models = list_models(hub_cache)
+    except StoreCorrupt:
+        return {}
+    return {model.repo_id: read_card(model.folder).vision for model in models if not model.problem}
 
 
 def snapshot_size(folder: Path) -> int:

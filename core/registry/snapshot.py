@@ -30,6 +30,8 @@ class ModelCard:
     """`4-bit (group 32)`, or the type of its numbers: `float16`."""
     context: int | None = None
     """Tokens that the model was made for."""
+    vision: bool = False
+    """Whether it has a part that sees."""
 
 
 def find_problem(folder: Path) -> str | None:
@@ -64,6 +66,7 @@ def read_card(folder: Path) -> ModelCard:
         model_type=model_type if isinstance(model_type, str) else None,
         quantization=_quantization(config),
         context=next((number for number in contexts if type(number) is int), None),
+        vision=isinstance(config.get("vision_config"), dict),
     )
 
 

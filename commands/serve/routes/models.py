@@ -14,7 +14,7 @@ from commands.serve.wire.openai.schema import (
     FoundModel,
     GenerationDefaults,
     ModelList,
-    ServedModel,
+    ModelRow,
 )
 
 if TYPE_CHECKING:
@@ -24,26 +24,42 @@ if TYPE_CHECKING:
 @get("/v1/models", opt=documented(answer=ModelList))
 async def list_models(request: Request[Any, Any, Any]) -> Response[bytes]:
     """List the models; the served one comes first."""
-    return _json(ModelList(data=[served_model(request.app.state.serving)]))
+    return _json(ModelList(data=await _rows(request.app.state.serving)))
 
 
 @get("/v1/models/{model_id:path}", opt=documented(answer=FoundModel))
 async def find_model(request: Request[Any, Any, Any], model_id: FromPath[str]) -> Response[bytes]:
     """List the one model of that id; an unknown id gives an empty list."""
-    row = served_model(request.app.state.serving)
-    if model_id.removeprefix("/") != row.id:
+    wanted = model_id.removeprefix("/")
+    found = [row for row in await _rows(request.app.state.serving) if row.id == wanted]
+    if not found:
         return _json(ModelList(data=[]))
     # The list is the protocol's; the row's fields beside it are what SDKs read as a bare model.
-    fields = {**msgspec.structs.asdict(row), "object": "list"}
-    return _json(FoundModel(**fields, data=[row]))
+    fields = {**msgspec.structs.asdict(found[0]), "object": "list"}
+    return _json(FoundModel(**fields, data=found))
 
 
-def served_model(serving: Serving) -> ServedModel:
+async def _rows(serving: Serving) -> list[ModelRow]:
+    served = served_model(serving)
+    others = await serving.workers.run(serving.options.other_models)
+    created = int(serving.options.started_at)
+    return [
+        served,
+        *(
+            ModelRow(id=name, created=created, vision=vision, tier="generic")
+            for name, vision in others.items()
+            if name != served.id
+        ),
+    ]
+
+
+def served_model(serving: Serving) -> ModelRow:
     """Return the row of the model in memory, with what can be asked of it here and now."""
     info, defaults = serving.engine.info, serving.engine.info.defaults
-    return ServedModel(
+    return ModelRow(
         id=info.model_id,
         created=int(serving.options.started_at),
+        owned_by="mlxbun",
         context_window=info.context_window,
         batch_mode="batch" if serving.settings.batch > 1 else "off",
         gen_defaults=GenerationDefaults(
@@ -52,6 +68,14 @@ def served_model(serving: Serving) -> ServedModel:
             top_k=defaults.top_k or 0,
         ),
         capabilities=Capabilities(chat_completions=info.has_chat_template),
+        reasoning=False,
+        audio=False,
+        tools=False,
+        structured_output=False,
+        embeddings=False,
+        adapters=False,
+        training=False,
+        mtp=False,
     )
 
 

@@ -19,7 +19,12 @@ from core.settings import Settings
 @contextmanager
 def live_server(engine: ServedEngine, *, keep_alive: float = 10.0) -> Iterator[str]:
     """Serve an engine and yield the server's address."""
-    options = ServeOptions(version="0.0.0", started_at=1_760_000_000.5, keep_alive=keep_alive)
+    options = ServeOptions(
+        version="0.0.0",
+        started_at=1_760_000_000.5,
+        other_models=lambda: {"acme/other": False, "acme/seeing": True},
+        keep_alive=keep_alive,
+    )
     config = uvicorn.Config(
         create_app(engine, Settings(), options),
         lifespan="off",

@@ -37,6 +37,7 @@ def main(delay: float, patience: float, submit: float) -> None:
             replace(Settings(), drain_timeout=patience),
             listener=listener,
             version="0.0.0",
+            other_models=dict,
             on_drain=lambda running: _say(f"draining {running}"),
         )
     _say("closed" if engine.closed else "left open")

@@ -59,7 +59,13 @@ def test_the_index(client: httpx.Client) -> None:
 def test_the_served_model_is_listed_with_its_capabilities(client: httpx.Client) -> None:
     listed = client.get("/v1/models").json()
     assert listed["object"] == "list"
-    (row,) = listed["data"]
+    row, *others = listed["data"]
+    assert others == [
+        {"id": "acme/other", "object": "model", "created": 1760000000, "vision": False,
+         "tier": "generic"},
+        {"id": "acme/seeing", "object": "model", "created": 1760000000, "vision": True,
+         "tier": "generic"},
+    ]  # fmt: skip
     assert row["id"] == "acme/tiny-1"
     assert row["object"] == "model"
     assert row["owned_by"] == "mlxbun"
@@ -74,7 +80,12 @@ def test_a_model_is_a_list_and_itself_at_once(client: httpx.Client, path: str) -
     found = client.get(f"/v1/models/{path}").json()
     assert found["object"] == "list"
     assert found["id"] == "acme/tiny-1"
-    assert found["data"] == client.get("/v1/models").json()["data"]
+    assert found["data"] == client.get("/v1/models").json()["data"][:1]
+
+
+def test_another_model_of_the_cache_can_be_found_too(client: httpx.Client) -> None:
+    found = client.get("/v1/models/acme/other").json()
+    assert (found["object"], found["id"], found["tier"]) == ("list", "acme/other", "generic")
 
 
 @pytest.mark.parametrize("path", ["acme", "tiny-1", "acme/tiny-1/x", "%00", "..%2f"])

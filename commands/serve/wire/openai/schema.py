@@ -327,37 +327,40 @@ class Capabilities(Struct, kw_only=True):
     training: bool = False
 
 
-class ServedModel(Struct, kw_only=True):
-    """The served model's row."""
+class ModelRow(Struct, kw_only=True):
+    """A model: the served one, with what can be asked of it, or another one in the cache."""
 
     id: str
     object: Literal["model"] = "model"
     created: int
-    owned_by: Literal["mlxbun"] = "mlxbun"
-    context_window: int
-    batch_mode: Literal["off", "batch"]
-    gen_defaults: GenerationDefaults
-    capabilities: Capabilities
-    reasoning: bool = False
     vision: bool = False
-    audio: bool = False
-    tools: bool = False
-    structured_output: bool = False
-    embeddings: bool = False
-    adapters: bool = False
-    training: bool = False
-    mtp: bool = False
+    tier: Annotated[
+        Literal["generic"] | UnsetType, Meta(description="of the models that are not served")
+    ] = UNSET
+    owned_by: Literal["mlxbun"] | UnsetType = UNSET
+    context_window: int | UnsetType = UNSET
+    batch_mode: Literal["off", "batch"] | UnsetType = UNSET
+    gen_defaults: GenerationDefaults | UnsetType = UNSET
+    capabilities: Capabilities | UnsetType = UNSET
+    reasoning: bool | UnsetType = UNSET
+    audio: bool | UnsetType = UNSET
+    tools: bool | UnsetType = UNSET
+    structured_output: bool | UnsetType = UNSET
+    embeddings: bool | UnsetType = UNSET
+    adapters: bool | UnsetType = UNSET
+    training: bool | UnsetType = UNSET
+    mtp: bool | UnsetType = UNSET
 
 
 class ModelList(Struct, kw_only=True):
-    """The models that can be asked for."""
+    """The models that can be asked for; the served one comes first."""
 
     object: Literal["list"] = "list"
-    data: list[ServedModel]
+    data: list[ModelRow]
 
 
-class FoundModel(ServedModel, kw_only=True):
+class FoundModel(ModelRow, kw_only=True):
     """A list of one model that can be read as the model itself: `object` says `list`."""
 
     object: Literal["list"] = "list"  # type: ignore[assignment]
-    data: list[ServedModel]
+    data: list[ModelRow]
