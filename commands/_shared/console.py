@@ -75,7 +75,7 @@ class Console:
 
     @contextmanager
     def progress(self) -> Iterator[OnProgress]:
-        """Show the reports of a task: a live bar on a terminal, else a line per tenth."""
+        """Show the reports of a task: a live bar on a terminal, else a line per quarter."""
         if not self._err.isatty():
             yield _PlainProgress(self)
             return
@@ -116,19 +116,19 @@ class Console:
 
 
 class _PlainProgress:
-    """Progress for a log file: the start, every tenth, the end."""
+    """Progress for a log file: a line for every quarter that was reached."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._shown: dict[str, int] = {}
 
     def __call__(self, report: Progress, /) -> None:
-        tenth = 10 * report.done // report.total if report.total else 0
-        if self._shown.get(report.task, -1) >= tenth:
+        quarter = 4 * report.done // report.total if report.total else 0
+        if self._shown.get(report.task, -1) >= quarter:
             return
-        self._shown[report.task] = tenth
+        self._shown[report.task] = quarter
         size = f" of {format_bytes(report.total)}" if report.total else ""
-        self._console.note(f"{report.task}: {tenth * 10}%{size}" if size else report.task)
+        self._console.note(f"{report.task}: {quarter * 25}%{size}" if size else report.task)
 
 
 def _cell(value: Any) -> str:
