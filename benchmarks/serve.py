@@ -93,7 +93,9 @@ def measure(ours: Peer, theirs: Peer, figures: Sequence[Figure], rounds: int) ->
         for figure in figures:
             pair = (ours, theirs) if number % 2 == 0 else (theirs, ours)
             for peer in pair:
-                samples[figure.name, peer.name].append(figure.measure(peer, str(number)))
+                # A salt of its own, or the next comparison would find these prompts in the cache.
+                salt = f"{theirs.name} {number}"
+                samples[figure.name, peer.name].append(figure.measure(peer, salt))
     rows = [_row("start to ready (s)", [ours.start_to_ready], [theirs.start_to_ready], lower=True)]
     for figure in figures:
         mine, other = samples[figure.name, ours.name], samples[figure.name, theirs.name]
