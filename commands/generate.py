@@ -80,8 +80,9 @@ def generate(
             on_progress=on_progress,
             on_note=console.note,
         )
-    with engine:
-        _answer(engine, request, console)
+    _answer(engine, request, console)
+    # Not in a `finally`: whoever presses Ctrl-C does not wait for the step that is under way.
+    engine.close()
 
 
 def _split(words: list[str]) -> tuple[str | None, str]:

@@ -5,18 +5,24 @@ Nothing outside this module prints. Rich is imported when a person reads, not fo
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, TextIO
 
+from core.errors import MlxbunError
 from core.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from core.errors import MlxbunError
     from core.progress import OnProgress, Progress
+
+
+class ReaderGone(Exception):
+    """Nobody reads our output any more: the end of a pipe was closed."""
 
 
 class Console:
@@ -30,8 +36,9 @@ class Console:
         self, *, json_mode: bool = False, out: TextIO | None = None, err: TextIO | None = None
     ) -> None:
         self.json_mode = json_mode
-        self._out = out or sys.stdout
-        self._err = err or sys.stderr
+        # Python has None for a stream that was closed before it started (`mlxbun ls >&-`).
+        self._out = out or sys.stdout or io.StringIO()
+        self._err = err or sys.stderr or io.StringIO()
 
     def table(self, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
         """Show rows. `columns` maps a row's key to its heading; JSON keeps every key."""
@@ -46,7 +53,10 @@ class Console:
             table.add_column(heading, justify="right" if numbers else "left", overflow="fold")
         for row in rows:
             table.add_row(*(_cell(row.get(key)) for key in columns))
-        self._rich(self._out).print(table)
+        rich = self._rich(self._out)
+        with rich.capture() as shown:
+            rich.print(table)
+        self._write(self._out, shown.get())
 
     def record(self, data: Mapping[str, Any]) -> None:
         """Show one thing as `name  value` lines, nested mappings indented."""
@@ -64,8 +74,9 @@ class Console:
         self._write(self._out, chunk)
 
     def note(self, line: str) -> None:
-        """Tell a person something that is not data, on stderr."""
-        self._write(self._err, line + "\n")
+        """Tell a person something that is not data, on stderr, while somebody is there to hear."""
+        with suppress(ReaderGone, MlxbunError):
+            self._write(self._err, line + "\n")
 
     def error(self, error: MlxbunError) -> None:
         """Say what went wrong and what to do next, on stderr."""
@@ -111,8 +122,15 @@ class Console:
 
     @staticmethod
     def _write(stream: TextIO, text: str) -> None:
-        stream.write(text)
-        stream.flush()
+        try:
+            stream.write(text)
+            stream.flush()
+        except OSError as problem:
+            # Python flushes once more at exit, and would complain: let that go nowhere.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            if isinstance(problem, BrokenPipeError):
+                raise ReaderGone from None
+            raise MlxbunError(f"The output cannot be written: {problem.strerror}.") from problem
 
 
 class _PlainProgress:
