@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from commands._shared.options import BlasOption, JsonOption
-from core.errors import BackendMissing
+from core.errors import BackendMissing, StoreCorrupt, UsageProblem
+from core.settings import Settings
 from core.units import format_bytes
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ def doctor(context: typer.Context, blas: BlasOption = None, json: JsonOption = F
     from core.machine.probe import probe_machine
 
     session: Session = context.obj
-    settings = session.settings(blas=blas).values
+    settings, unread = _settings(session, blas)
     try:
         plan = prepare_compute(blas=settings.blas, dequantize="auto", cache=session.paths.cache)
         computing, problems = _computing(plan, settings.memory_budget)
@@ -36,9 +37,18 @@ def doctor(context: typer.Context, blas: BlasOption = None, json: JsonOption = F
             "machine": _machine(probe_machine()),
             "computing": computing,
             "folders": _folders(session.paths),
-            "to_fix": [*problems, *_folder_problems(session.paths)],
+            "to_fix": [*unread, *problems, *_folder_problems(session.paths)],
         }
     )
+
+
+def _settings(session: Session, blas: str | None) -> tuple[Settings, list[str]]:
+    """Return the settings, and what is wrong with them: then they are the defaults."""
+    try:
+        return session.settings(blas=blas).values, []
+    except (StoreCorrupt, UsageProblem) as problem:
+        told = " ".join(filter(None, (problem.message, problem.hint)))
+        return Settings(blas=blas or Settings.blas), [told]
 
 
 def _machine(machine: Machine) -> dict[str, Any]:
@@ -84,11 +94,13 @@ def _folders(paths: Paths) -> dict[str, Any]:
 
 
 def _folder_problems(paths: Paths) -> list[str]:
-    return [
-        f"{folder} cannot be written: check its owner and permissions."
-        for folder in (paths.home, paths.cache, paths.hub_cache)
-        if not os.access(_existing(folder), os.W_OK) or (folder.exists() and not folder.is_dir())
-    ]
+    found = []
+    for folder in (paths.home, paths.cache, paths.hub_cache):
+        if not _existing(folder).is_dir():
+            found.append(f"{_existing(folder)} is in the way: there should be a folder.")
+        elif not os.access(_existing(folder), os.W_OK):
+            found.append(f"{folder} cannot be written: check its owner and permissions.")
+    return found
 
 
 def _existing(folder: Any) -> Any:

@@ -142,9 +142,10 @@ def parse_setting(name: str, raw: Any, *, where: str) -> Any:
     """
     known = {f.name: f for f in fields(Settings)}
     if name not in known:
+        place = "" if where == name else f" ({where})"
         raise UsageProblem(
-            f"There is no setting named {name!r} ({where}).",
-            hint="Run `mlxbun config show` for the settings that exist.",
+            f"There is no setting named {name!r}{place}.",
+            hint=f"There are {', '.join(known)}.",
         )
     try:
         return known[name].metadata["parse"](raw)
@@ -196,8 +197,9 @@ def read_config(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else problem
         raise StoreCorrupt(
-            f"The config file {path} cannot be read: {problem}.",
+            f"The config file {path} cannot be read: {reason}.",
             hint="Mend it or move it away; mlxbun runs without one.",
         ) from problem
 

@@ -130,5 +130,5 @@ def _introduce(console: Console, info: ModelInfo, compute: ComputeInfo, base: st
 def _farewell(running: int) -> str:
     if not running:
         return "stopping"
-    answers = "1 answer" if running == 1 else f"{running} answers"
-    return f"stopping when {answers} is done; press Ctrl-C again to end at once"
+    answers = "1 answer is" if running == 1 else f"{running} answers are"
+    return f"stopping when {answers} done; press Ctrl-C again to end at once"

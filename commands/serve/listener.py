@@ -22,8 +22,9 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (OSError, UnicodeError) as problem:
+        reason = problem.strerror if isinstance(problem, OSError) else problem
         raise UsageProblem(
-            f"The host {host!r} has no address: {problem}.",
+            f"The host {host!r} has no address: {reason}.",
             hint="Use 127.0.0.1, 0.0.0.0, ::1, or an address of this machine.",
         ) from None
     # `localhost` has both kinds of address; more clients reach the older one.

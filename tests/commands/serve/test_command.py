@@ -83,7 +83,7 @@ def test_flags_and_environment_reach_the_engine_and_the_server(
     assert "acme/tiny-1: 4-bit (group 32), loaded as float32 (unpacked)" in outcome.stderr
     assert "computes on cpu, blas OpenBLAS" in outcome.stderr
     assert "curl http://127.0.0.1:" in outcome.stderr
-    assert "2 answers" in outcome.stderr
+    assert "2 answers are done" in outcome.stderr
 
 
 _SERVE = """
