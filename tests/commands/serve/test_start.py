@@ -1,4 +1,4 @@
-"""`mlxbun serve` that cannot start, as a process: one sentence, a hint, a code, and soon."""
+"""`mlxbun serve` at its start, as a process: what it tells, and one sentence where it cannot."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from tests.processes import SCRIPT, environ_of, mlxbun, offline, wait_until
+from tests.processes import SCRIPT, environ_of, mlxbun, offline, serving, wait_until
 from tests.tiny import make_model
 
 Environ = dict[str, str]
@@ -19,6 +19,17 @@ def _refused(environ: Environ, *arguments: str, code: int) -> str:
     done = mlxbun("serve", *arguments, environ=environ)
     assert (done.returncode, done.stdout) == (code, ""), done.stderr
     return done.stderr
+
+
+def test_weights_that_stay_packed_are_told(environ: Environ, tmp_path: Path) -> None:
+    packed = str(make_model(tmp_path / "packed", bits=4))
+    log = tmp_path / "stderr"
+    with serving(packed, "--dequantize", "off", environ=environ, log=log) as server:
+        assert server.ask("hello", max_tokens=3)["usage"]["completion_tokens"] == 3
+        weights = server.get("/stats")["compute"]["weights"]
+        assert weights.startswith("4-bit (group 32)")
+        assert f"loaded as {weights}" in server.said()
+        assert server.stop() == 0
 
 
 def test_a_port_in_use_is_told_before_the_model_is_looked_at(environ: Environ) -> None:
