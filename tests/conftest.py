@@ -10,9 +10,14 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from core.download import fetch_starter
 from core.paths import Paths
+
+# On a fresh clone the first text takes a second: hypothesis builds its table of characters.
+settings.register_profile("mlxbun", suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("mlxbun")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
