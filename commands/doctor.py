@@ -65,7 +65,7 @@ def _computing(plan: ComputePlan, budget_gb: float | None) -> tuple[dict[str, An
     told = {
         "backend": plan.machine.backend,
         "blas": plan.blas,
-        "compiler": plan.machine.compiler or "none",
+        "compiler": plan.compiler,
     }
     try:
         from core.engine.diagnose import diagnose_mlx

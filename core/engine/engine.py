@@ -223,7 +223,7 @@ class Engine:
     def _run(self, load: Callable[[], LoadedModel], started: Future[LoadedModel]) -> None:
         try:
             loaded = load()
-            self._runner = warm_up(loaded, self._make_runner)
+            loaded, self._runner = warm_up(loaded, self._make_runner)
         except BaseException as error:  # handed to the thread that waits in the constructor
             leave_thread()
             started.set_exception(error)

@@ -104,7 +104,7 @@ def load(
         compute=ComputeInfo(
             device=device_name(),
             blas=plan.blas,
-            compiler=_describe_compiler(plan),
+            compiler=plan.compiler,
             notes=plan.notes,
         ),
         budget_bytes=budget,
@@ -198,12 +198,6 @@ def _describe_storage(config: dict[str, Any]) -> str:
         return f"{quantization['bits']}-bit (group {quantization.get('group_size')})"
     text = config.get("text_config") or {}
     return str(config.get("torch_dtype") or config.get("dtype") or text.get("dtype") or "unpacked")
-
-
-def _describe_compiler(plan: ComputePlan) -> str:
-    if plan.machine.backend != "cpu":
-        return "-"
-    return plan.machine.compiler or "none"
 
 
 def _one_line(problem: Exception) -> str:

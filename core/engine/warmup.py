@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import mlx.core as mx
 
 from core.engine.request import SamplingParams
+from core.machine.compute import COMPILER_FAILS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from core.engine.loader import LoadedModel
 
 
-def warm_up(loaded: LoadedModel, make_runner: Callable[[LoadedModel], BatchRunner]) -> BatchRunner:
-    """Run two tiny rows on a new runner and return it, ready and empty.
+def warm_up(
+    loaded: LoadedModel, make_runner: Callable[[LoadedModel], BatchRunner]
+) -> tuple[LoadedModel, BatchRunner]:
+    """Run two tiny rows on a new runner; return it, ready and empty, and what is true of the model.
 
     Raises:
         RuntimeError: the model cannot compute a step.
@@ -33,9 +36,15 @@ def warm_up(loaded: LoadedModel, make_runner: Callable[[LoadedModel], BatchRunne
         mx.disable_compile()
         runner.reset()
         _rehearse(runner)
+        loaded = _without_compiler(loaded)
     runner.rest()
     mx.reset_peak_memory()
-    return runner
+    return loaded, runner
+
+
+def _without_compiler(loaded: LoadedModel) -> LoadedModel:
+    notes = (*loaded.compute.notes, COMPILER_FAILS)
+    return replace(loaded, compute=replace(loaded.compute, compiler="none", notes=notes))
 
 
 def _rehearse(runner: BatchRunner) -> None:

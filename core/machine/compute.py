@@ -11,10 +11,17 @@ from typing import TYPE_CHECKING, Literal
 
 from core.errors import BackendMissing
 from core.machine.blas import load_blas
-from core.machine.probe import Machine, probe_machine
+from core.machine.probe import Machine, compiler_works, probe_machine
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+COMPILER_FAILS = (
+    "The C++ compiler (g++) on the PATH does not work: MLX runs without fused kernels, a few "
+    "percent slower."
+)
+
+_COMPILER_MISSING = "No g++ on the PATH: MLX runs without fused kernels, a few percent slower."
 
 # The share of the budget that weights may take when they are unpacked: the rest is for KV.
 _UNPACKED_SHARE = 0.75
@@ -33,11 +40,17 @@ class ComputePlan:
     fast_blas: bool
     """Whether that library is fast; False elsewhere."""
     compile_kernels: bool
-    """Whether MLX may fuse operations into compiled kernels."""
-    dequantize: Literal["auto", "on", "off"]
+    """Whether MLX may fuse operations into compiled kernels."""    dequantize: Literal["auto", "on", "off"]
     """The user's wish about unpacking weights."""
     notes: tuple[str, ...]
     """What to know or to fix, one sentence each."""
+
+    @property
+    def compiler(self) -> str:
+        """The C++ compiler that MLX calls on a CPU, `none` when it cannot; `-` elsewhere."""
+        if self.machine.backend != "cpu":
+            return "-"
+        return (self.machine.compiler or "none") if self.compile_kernels else "none"
 
     def unpack_weights(self, float32_bytes: int, budget_bytes: int) -> bool:
         """Return whether weights become float32 in memory.
@@ -103,13 +116,14 @@ def prepare_compute(
         )
     library = load_blas(blas, cache=cache)
     notes = [library.note] if library.note else []
-    if machine.compiler is None:
-        notes.append("No g++ on the PATH: MLX runs without fused kernels, a few percent slower.")
+    compiles = machine.compiler is not None and compiler_works(machine.compiler)
+    if not compiles:
+        notes.append(COMPILER_FAILS if machine.compiler else _COMPILER_MISSING)
     return ComputePlan(
         machine=machine,
         blas=library.name,
         fast_blas=library.fast,
-        compile_kernels=machine.compiler is not None,
+        compile_kernels=compiles,
         dequantize=dequantize,
         notes=tuple(notes),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import shutil
+import subprocess
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -68,6 +69,19 @@ def installed_backend(system: str) -> Backend:
     return "cpu" if _installed("mlx-cpu") else "none"
 
 
+def compiler_works(compiler: str) -> bool:
+    """Return whether a C++ compiler builds a shared library, as MLX asks of it (0.1 s)."""
+    program = '#include <cmath>\nextern "C" double twice(double x) { return std::fma(x, 2, 0); }\n'
+    command = [compiler, "-std=c++17", "-fPIC", "-shared", "-x", "c++", "-", "-o", os.devnull]
+    try:
+        done = subprocess.run(
+            command, input=program, capture_output=True, text=True, timeout=60, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
+
+
 def _installed(distribution: str) -> bool:
     try:
         version(distribution)
@@ -93,8 +107,6 @@ def _memory_bytes() -> int:
 
 def _processor(system: str) -> str:
     if system == "Darwin":
-        import subprocess
-
         command = ["/usr/sbin/sysctl", "-n", "machdep.cpu.brand_string"]
         answer = subprocess.run(command, capture_output=True, text=True, check=False)
         return answer.stdout.strip() or platform.processor()

@@ -52,4 +52,11 @@ def test_a_compiler_that_fails(starter_environ: dict[str, str], tmp_path: Path) 
     with serving("starter", environ=environ, log=tmp_path / "stderr") as server:
         answer = server.ask("What is the capital of France?", max_tokens=12)
         assert "Paris" in answer["choices"][0]["message"]["content"]
+        compute = server.get("/stats")["compute"]
         assert "Traceback" not in server.said()
+    report = json.loads(mlxbun("doctor", "--json", environ=environ).stdout)
+    assert report["computing"]["compiler"] == compute["compiler"]
+    if compute["device"] == "cpu":
+        assert compute["compiler"] == "none"
+        assert any("does not work" in note for note in compute["notes"])
+        assert any("does not work" in note for note in report["to_fix"])

@@ -12,7 +12,7 @@ from core.errors import BackendMissing
 from core.machine import compute
 from core.machine.blas import Blas
 from core.machine.compute import prepare_compute
-from core.machine.probe import Machine, probe_machine
+from core.machine.probe import Machine, compiler_works, probe_machine
 
 MACHINE = Machine(
     system="Linux",
@@ -40,6 +40,7 @@ def plan_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
         return prepare_compute(blas="auto", dequantize="auto", cache=tmp_path), loaded
 
     monkeypatch.setattr(compute, "load_blas", load)
+    monkeypatch.setattr(compute, "compiler_works", lambda path: "broken" not in path)
     return plan
 
 
@@ -62,9 +63,11 @@ def test_a_cpu_gets_all_three(plan_for: Any) -> None:
 
 
 def test_without_a_compiler_mlx_does_not_compile_and_that_is_said(plan_for: Any) -> None:
-    plan, _ = plan_for(compiler=None)
-    assert not plan.compile_kernels
-    assert any("g++" in note for note in plan.notes)
+    for compiler, words in ((None, "No g++"), ("/broken/g++", "does not work")):
+        plan, _ = plan_for(compiler=compiler)
+        assert not plan.compile_kernels
+        assert plan.compiler == "none"
+        assert any(words in note for note in plan.notes)
 
 
 def test_no_backend_says_what_to_install(plan_for: Any) -> None:
@@ -87,6 +90,16 @@ def test_this_machine_can_be_probed() -> None:
     assert machine.memory_bytes > 10**9
     assert machine.cores >= 1
     assert machine.processor
+
+
+def test_a_compiler_is_tried(tmp_path: Path) -> None:
+    broken = tmp_path / "g++"
+    assert not compiler_works(str(broken))
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    assert not compiler_works(str(broken))
+    if real := probe_machine().compiler:
+        assert compiler_works(real)
 
 
 def test_the_compiler_is_looked_for_on_the_path(tmp_path: Path) -> None:
