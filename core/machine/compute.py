@@ -40,7 +40,8 @@ class ComputePlan:
     fast_blas: bool
     """Whether that library is fast; False elsewhere."""
     compile_kernels: bool
-    """Whether MLX may fuse operations into compiled kernels."""    dequantize: Literal["auto", "on", "off"]
+    """Whether MLX may fuse operations into compiled kernels."""
+    dequantize: Literal["auto", "on", "off"]
     """The user's wish about unpacking weights."""
     notes: tuple[str, ...]
     """What to know or to fix, one sentence each."""
