@@ -86,6 +86,11 @@ class Settings:
     prompt_cache: float = _setting(
         2.0, _number(0, 1e4), "KV kept for prompts to come, in GiB, running ones included; 0: off."
     )
+    prefill: str = _setting(
+        "latency",
+        _choice("latency", "throughput"),
+        "Whom a long prompt may slow down: itself (latency) or the streams that run (throughput).",
+    )
     blas: str = _setting(
         "auto", _text, "BLAS for MLX on a CPU: auto, off, or the path of a shared library."
     )

@@ -14,6 +14,13 @@ MemoryOption = Annotated[
     float | None,
     typer.Option("--memory-budget", help="Memory for weights and caches, in GB.", metavar="GB"),
 ]
+PrefillOption = Annotated[
+    str | None,
+    typer.Option(
+        "--prefill",
+        help="Long prompts yield to running streams (latency) or not so much (throughput).",
+    ),
+]
 PromptCacheOption = Annotated[
     float | None,
     typer.Option(

@@ -55,19 +55,21 @@ class Step:
     """At most one a row."""
     boundaries: list[int]
     """Rows whose prefill has reached the end of a segment that is not the last."""
+    prefilled: int
+    """Prompt tokens computed, over all rows."""
 
 
 class BatchRunner:
     """Runs rows together, one step at a time: a decode step for all, then a prefill chunk."""
 
     def __init__(
-        self, model: Any, *, eos_ids: Iterable[int], cap: int, prefill_tokens_per_step: int
+        self, model: Any, *, eos_ids: Iterable[int], cap: int, most_prefill_tokens: int
     ) -> None:
         self._model = model
         self._eos_ids = frozenset(eos_ids)
         self._cap = cap
-        self._prefill_tokens = prefill_tokens_per_step
-        self._prefilling: set[int] = set()
+        self._most_prefill_tokens = most_prefill_tokens
+        self._prefilling: dict[int, int] = {}  # row: tokens still to compute
         self._decoding: set[int] = set()
         self._cuts: dict[int, int] = {}  # row: ends of segments still to be told
         self._generator = self._make_generator()
@@ -87,6 +89,7 @@ class BatchRunner:
         *,
         max_tokens: int,
         sampling: SamplingParams,
+        drawn: int = 0,
         cached: list[int] | None = None,
         caches: list[Any] | None = None,
     ) -> int:
@@ -97,6 +100,7 @@ class BatchRunner:
                 taken; none is empty.
             max_tokens: most tokens to generate, at least 1.
             sampling: every field set.
+            drawn: tokens that the row has drawn before.
             cached: the tokens before them.
             caches: the KV of exactly these tokens, one cache a layer; None: there are none.
         """
@@ -105,9 +109,9 @@ class BatchRunner:
             max_tokens=[max_tokens],
             caches=[caches],
             all_tokens=[list(cached or ())],
-            samplers=[make_sampler(sampling)],
+            samplers=[make_sampler(sampling, drawn=drawn)],
         )
-        self._prefilling.add(row)
+        self._prefilling[row] = sum(map(len, segments))
         self._cuts[row] = len(segments) - 1
         return int(row)
 
@@ -121,18 +125,41 @@ class BatchRunner:
         self._generator.remove([row])
         self._forget(row)
 
-    def step(self) -> Step:
-        """Compute one step: a decode step for all rows, then a prefill chunk."""
-        self._generator.prefill_step_size = prefill_chunk(
-            len(self._prefilling), self._prefill_tokens
-        )
+    @property
+    def decoding(self) -> int:
+        """How many rows decode."""
+        return len(self._decoding)
+
+    def step(self, prefill_tokens: int) -> Step:
+        """Compute one step: a decode step for all rows, then a prefill chunk.
+
+        Args:
+            prefill_tokens: tokens that the chunk may hold over all rows.
+        """
+        chunk = prefill_chunk(len(self._prefilling), prefill_tokens)
+        self._generator.prefill_step_size = chunk
         prefilled, responses = self._generator.next()
         tokens = [self._token(response) for response in responses]
         for token in tokens:
             self._forget(token.row)
             if not token.last:
                 self._decoding.add(token.row)
-        return Step(tokens=tokens, boundaries=self._boundaries(prefilled))
+        return Step(
+            tokens=tokens,
+            boundaries=self._boundaries(prefilled),
+            prefilled=self._count_prefill(prefilled),
+        )
+
+    def _count_prefill(self, prefilled: list[Any]) -> int:
+        """Return how many prompt tokens the step computed."""
+        count = 0
+        for response in prefilled:
+            if response.uid in self._prefilling and not response.end_of_prompt:
+                done, total = response.progress
+                left = total - done
+                count += self._prefilling[response.uid] - left
+                self._prefilling[response.uid] = left
+        return count
 
     def _boundaries(self, prefilled: list[Any]) -> list[int]:
         """Return the rows at the end of a segment of theirs; mlx-lm cuts off one more token."""
@@ -142,7 +169,7 @@ class BatchRunner:
         return reached
 
     def _forget(self, row: int) -> None:
-        self._prefilling.discard(row)
+        self._prefilling.pop(row, None)
         self._decoding.discard(row)
         self._cuts.pop(row, None)
 
@@ -183,7 +210,7 @@ class BatchRunner:
             completion_batch_size=self._cap,
             prefill_batch_size=self._cap,
             # An upper bound: `step` sets the chunk, this one only cuts within it.
-            prefill_step_size=self._prefill_tokens,
+            prefill_step_size=self._most_prefill_tokens,
         )
         # Rows join the batch that is there, so this one serves them all.
         generator._generation_batch = LeanGenerationBatch.empty(self._model, greedy)

@@ -78,5 +78,7 @@ class EngineStats:
     """Memory that MLX keeps for reuse."""
     memory_budget_bytes: int
     """What weights and caches may take."""
+    max_context: int
+    """Tokens of prompt and answer that fit the model and the memory."""
     prompt_cache: PromptCacheStats
     """What is kept of prompts that were computed before."""

@@ -17,9 +17,11 @@ from mlx_lm.utils import dequantize_model, get_total_parameters, load_model, loa
 from core.engine.cache.snapshot import always_cuttable
 from core.engine.device import device_name, recommended_working_set
 from core.engine.info import ComputeInfo, ModelInfo
+from core.engine.measure import measure_kv
 from core.engine.request import SamplingParams
 from core.engine.tokenizer import Tokenizer
 from core.errors import BadModelFiles, DoesNotFit
+from core.fit.admission import Admission, transient_bytes
 from core.registry.weights import check_weights
 from core.units import format_bytes
 
@@ -29,6 +31,10 @@ if TYPE_CHECKING:
     from core.machine.compute import ComputePlan
 
 _NO_CONTEXT_LIMIT = 2**31 - 1
+_LEAST_CONTEXT = 64
+# What a step's transients are sized for: a prefill chunk, and rows that decode.
+_PREFILL_TOKENS = 512
+_ROWS = 8
 _BUILT_IN = SamplingParams(temperature=0.7, top_p=0.0, top_k=0, min_p=0.0)
 
 
@@ -46,6 +52,8 @@ class LoadedModel:
     """How it computes."""
     budget_bytes: int
     """What weights and caches may take."""
+    admission: Admission
+    """The memory that rows share."""
     cuttable: bool
     """Whether its KV can be cut to any shorter prefix."""
 
@@ -87,6 +95,7 @@ def load(
             f"The model in {folder} cannot be loaded: {_one_line(problem)}",
             hint="Download it again, or check that mlx-lm supports this architecture.",
         ) from problem
+    weights = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
@@ -97,7 +106,7 @@ def load(
             parameters=parameters,
             quantization=stored_as,
             loaded_as=loaded_as,
-            weights_bytes=sum(array.nbytes for _, array in tree_flatten(model.parameters())),
+            weights_bytes=weights,
             has_chat_template=tokenizer.has_chat_template,
             defaults=merge_sampling(defaults, _model_defaults(folder), _BUILT_IN),
         ),
@@ -108,6 +117,7 @@ def load(
             notes=plan.notes,
         ),
         budget_bytes=budget,
+        admission=_admission(model, config, budget, weights),
         cuttable=always_cuttable(make_prompt_cache(model)),
     )
 
@@ -159,6 +169,35 @@ def unpack_weights(model: Any) -> None:
     model.set_dtype(mx.float32)
     dequantize_model(model)
     model.set_dtype(mx.float32)  # block formats without float scales unpack to bfloat16
+
+
+def _admission(model: Any, config: dict[str, Any], budget: int, weights: int) -> Admission:
+    """Return the memory that rows share.
+
+    Raises:
+        DoesNotFit: the weights leave none.
+    """
+    sizes = config.get("text_config") or config
+    transients = transient_bytes(
+        prefill_tokens=_PREFILL_TOKENS,
+        rows=_ROWS,
+        hidden=int(sizes.get("hidden_size") or 4096),
+        vocabulary=int(sizes.get("vocab_size") or 128_000),
+    )
+    room = max(0, budget - weights - transients)
+    admission = Admission(
+        kv=measure_kv(model), room_bytes=room, context_window=_context_window(config)
+    )
+    if admission.max_context < _LEAST_CONTEXT:
+        need = weights + transients + 2 * admission.kv.row_bytes(_LEAST_CONTEXT)
+        raise DoesNotFit(
+            f"The weights take {format_bytes(weights)} of the memory budget of "
+            f"{format_bytes(budget)} and leave no room for a context.",
+            need=need,
+            have=budget,
+            hint="Use a smaller or more strongly quantized model, or raise --memory-budget.",
+        )
+    return admission
 
 
 def _context_window(config: dict[str, Any]) -> int:

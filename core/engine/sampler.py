@@ -32,27 +32,30 @@ def greedy(logits: mx.array) -> mx.array:
     return mx.argmax(logits, axis=-1)
 
 
-def make_sampler(params: SamplingParams) -> Sampler:
+def make_sampler(params: SamplingParams, *, drawn: int = 0) -> Sampler:
     """Return the sampler of one row.
 
     Args:
-        params: every field set but `seed` may be None only where 0 is meant.
+        params: every field set.
+        drawn: tokens that the row has drawn before.
     """
     if not params.temperature or params.temperature < _COLDEST:
         return greedy
     if params.seed is None:
         raise ValueError("a row that samples needs its seed drawn before")
-    return RowSampler(params, temperature=params.temperature, seed=params.seed)
+    return RowSampler(params, temperature=params.temperature, seed=params.seed, drawn=drawn)
 
 
 class RowSampler:
     """Draws tokens for one row from its filtered distribution."""
 
-    def __init__(self, params: SamplingParams, *, temperature: float, seed: int) -> None:
+    def __init__(
+        self, params: SamplingParams, *, temperature: float, seed: int, drawn: int
+    ) -> None:
         self._params = params
         self._temperature = temperature
         self._seed = fold_seed(seed)
-        self._count = 0
+        self._count = drawn
 
     def __call__(self, logits: mx.array) -> mx.array:
         """Draw a token. [1, V] → [1]."""

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from core.errors import QueueFull
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from core.engine.generation import Generation
     from core.engine.output import OutputPipeline
     from core.engine.request import SamplingParams
@@ -38,12 +40,27 @@ class Row:
     """What the KV depends on beside the tokens."""
     cached: int = 0
     """Prompt tokens whose KV came from the prompt cache."""
-    generated: int = 0
-    """Tokens so far, EOS included."""
+    answer: list[int] = field(default_factory=list)
+    """Tokens generated so far, EOS included."""
     admitted_at: float = 0.0
     """Clock when it left the queue, in seconds."""
     first_token_at: float = 0.0
     """Clock at its first token, in seconds."""
+
+    @property
+    def tokens(self) -> list[int]:
+        """Prompt and answer so far."""
+        return self.prompt + self.answer
+
+    @property
+    def length(self) -> int:
+        """Tokens of prompt and answer so far."""
+        return len(self.prompt) + len(self.answer)
+
+    @property
+    def to_come(self) -> int:
+        """Most tokens that it may still generate."""
+        return self.max_tokens - len(self.answer)
 
 
 @dataclass(kw_only=True)
@@ -70,10 +87,18 @@ class Scheduler:
             )
         self.waiting.append(row)
 
-    def admit(self, running: int) -> list[Row]:
-        """Take the rows that may start now, given how many run."""
-        free = max(0, self.cap - running)
-        return [self.waiting.popleft() for _ in range(min(free, len(self.waiting)))]
+    def admit(self, running: int, may_start: Callable[[Row], bool]) -> Row | None:
+        """Take the row that may start now: the first one, or none.
+
+        A first row that does not fit yet is waited for: small ones that pass it would starve it.
+
+        Args:
+            running: rows that run.
+            may_start: whether there is memory for a row.
+        """
+        if running >= self.cap or not self.waiting or not may_start(self.waiting[0]):
+            return None
+        return self.waiting.popleft()
 
     def drop_cancelled(self) -> list[Row]:
         """Take out the waiting rows whose callers have left."""
@@ -100,7 +125,6 @@ def prefill_chunk(prefilling: int, tokens_per_step: int) -> int:
 
     Args:
         prefilling: rows in prefill.
-        tokens_per_step: tokens that one step may prefill over all rows: the bound on how long
-            the rows that decode wait for it.
+        tokens_per_step: tokens that the step may prefill over all rows.
     """
-    return max(16, tokens_per_step // max(1, prefilling))
+    return max(1, tokens_per_step // max(1, prefilling))

@@ -111,7 +111,7 @@ def start_engine(model: ModelRef, *, plan: ComputePlan, settings: Settings) -> E
         BadModelFiles, DoesNotFit: see `core.engine.loader.load`.
     """
     try:
-        from core.engine.engine import Engine
+        from core.engine.engine import Engine, EngineOptions
         from core.engine.loader import load
     except ImportError as problem:
         raise BackendMissing(
@@ -133,7 +133,10 @@ def start_engine(model: ModelRef, *, plan: ComputePlan, settings: Settings) -> E
             defaults=defaults,
             memory_budget_gb=settings.memory_budget,
         ),
-        batch=settings.batch,
-        max_tokens=settings.max_tokens,
-        prompt_cache_bytes=int(settings.prompt_cache * GIB),
+        EngineOptions(
+            batch=settings.batch,
+            max_tokens=settings.max_tokens,
+            prompt_cache_bytes=int(settings.prompt_cache * GIB),
+            prefill=cast(Literal["latency", "throughput"], settings.prefill),
+        ),
     )

@@ -52,4 +52,4 @@ def _rehearse(runner: BatchRunner) -> None:
     for length in (5, 3):  # unequal, so that padding and masks are met too
         runner.insert([list(range(length))], max_tokens=2, sampling=sampling)
     while len(runner):
-        runner.step()
+        runner.step(prefill_tokens=8)

@@ -122,7 +122,7 @@ async def home_head() -> Response[None]:
 def _admission(serving: Serving, now: EngineStats) -> status.AdmissionStats:
     budget = serving.settings.memory_budget
     return status.AdmissionStats(
-        max_safe_context=serving.engine.info.context_window,
+        max_safe_context=now.max_context,
         memory_budget_bytes=None if budget is None else int(budget * GB),
         usable_bytes=now.memory_budget_bytes,
         weights_bytes=serving.engine.info.weights_bytes,

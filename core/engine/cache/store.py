@@ -120,9 +120,14 @@ class PromptCache:
         self._nbytes += snapshot.nbytes
         self.shrink(self._max_bytes)
 
-    def make_room(self, running_bytes: int) -> None:
-        """Let the oldest go until kept and running KV together are within the cap."""
-        self.shrink(max(0, self._max_bytes - running_bytes))
+    def make_room(self, running_bytes: int, room_bytes: int) -> None:
+        """Let the oldest go until kept and running KV are within the cap and the memory.
+
+        Args:
+            running_bytes: what the running rows hold.
+            room_bytes: what the memory has for both.
+        """
+        self.shrink(max(0, min(self._max_bytes, room_bytes) - running_bytes))
 
     def shrink(self, max_bytes: int) -> None:
         """Let the oldest go until at most `max_bytes` are held."""

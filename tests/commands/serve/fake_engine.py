@@ -98,6 +98,7 @@ class FakeEngine:
             memory_peak_bytes=6000,
             memory_cache_bytes=100,
             memory_budget_bytes=10000,
+            max_context=2048,
             prompt_cache=PromptCacheStats(
                 entries=1, nbytes=20, max_bytes=40, hits=2, misses=3, hit_tokens=4
             ),

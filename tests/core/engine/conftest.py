@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from core.engine.engine import Engine
+from core.engine.engine import Engine, EngineOptions
 from core.engine.loader import load
 from core.engine.request import SamplingParams
 from core.machine.compute import ComputePlan
@@ -48,7 +48,7 @@ def open_tiny(tiny_folder: Path) -> Iterator[OpenEngine]:
             defaults=options.pop("defaults", SamplingParams()),
             memory_budget_gb=options.pop("memory_budget_gb", None),
         )
-        engines.append(Engine(loader, **options))
+        engines.append(Engine(loader, EngineOptions(**options)))
         return engines[-1]
 
     yield open_engine

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 import sys
 import threading
@@ -14,6 +15,7 @@ import pytest
 from mlx_lm.generate import generate_step
 from mlx_lm.utils import load_model
 
+from core.engine.batch import BatchRunner
 from core.engine.engine import Engine
 from core.engine.events import Finished, TextDelta
 from core.engine.generation import Generation
@@ -207,11 +209,24 @@ def test_cancelling_frees_the_row(open_tiny: OpenEngine, moment: str) -> None:
     if blocker:
         blocker.cancel()
     eventually(lambda: engine.stats().active_rows == engine.stats().waiting_rows == 0)
+    eventually(lambda: engine.stats().kv_bytes == 0)
     stats = engine.stats()
-    assert stats.kv_bytes == 0
     assert stats.cancelled_rows + stats.finished_rows == stats.submitted_rows
     expected, _ = answer(open_tiny(), "still right", max_tokens=8)
     assert answer(engine, "still right", max_tokens=8)[0] == expected
+
+
+def failing(engine: Engine, monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> None:
+    """Let the next steps with rows in them raise `errors`, one each."""
+    runner = engine._worker._runner
+    left = list(errors)
+
+    def step(prefill_tokens: int) -> Any:
+        if left:
+            raise left.pop(0)
+        return BatchRunner.step(runner, prefill_tokens)
+
+    monkeypatch.setattr(runner, "step", step)
 
 
 def test_a_failed_step_ends_its_answers_and_not_the_engine(
@@ -219,17 +234,110 @@ def test_a_failed_step_ends_its_answers_and_not_the_engine(
 ) -> None:
     engine = open_tiny()
     expected, _ = answer(engine, "before", max_tokens=10)
-    step = engine._runner.step
-
-    def fail_once() -> Any:
-        monkeypatch.setattr(engine._runner, "step", step)
-        raise RuntimeError("[malloc] no memory left")
-
-    monkeypatch.setattr(engine._runner, "step", fail_once)
-    with pytest.raises(EngineFailed, match="no memory left"):
+    failing(engine, monkeypatch, ValueError("a kernel broke"))
+    with pytest.raises(EngineFailed, match="a kernel broke"):
         list(engine.submit(request("doomed")))
     assert engine.stats().failed_rows == 1
     assert answer(engine, "before", max_tokens=10)[0] == expected
+
+
+OUT = RuntimeError("[malloc] Unable to allocate 4096 bytes.")
+
+
+@pytest.mark.parametrize("sampling", [GREEDY, SamplingParams(temperature=0.9, seed=4)])
+def test_out_of_memory_once_changes_no_answer(
+    open_tiny: OpenEngine, monkeypatch: pytest.MonkeyPatch, sampling: SamplingParams
+) -> None:
+    engine = open_tiny()
+    texts = ["first", "second one", "the third of them"]
+    expected = [answer(engine, t, max_tokens=30, sampling=sampling)[0] for t in texts]
+    generations = [engine.submit(request(t, max_tokens=30, sampling=sampling)) for t in texts]
+    for generation in generations:  # all under way, so that they go on in the middle
+        next(iter(generation))
+    failing(engine, monkeypatch, OUT)
+    rest = [finish(generation)[0] for generation in generations]
+    assert all(whole.endswith(end) for whole, end in zip(expected, rest, strict=True))
+    assert [len(w) - len(e) for w, e in zip(expected, rest, strict=True)] != [0, 0, 0]
+    assert engine.stats().failed_rows == 0
+
+
+def test_out_of_memory_again_gives_the_longest_row_up(
+    open_tiny: OpenEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = open_tiny()
+    expected, _ = answer(engine, "short", max_tokens=20)
+    release = threading.Event()
+    engine.run_exclusive(release.wait)
+    short = engine.submit(request("short", max_tokens=20))
+    long = engine.submit(request("long " * 40, max_tokens=20))
+    failing(engine, monkeypatch, OUT, MemoryError())
+    release.set()
+    assert finish(short)[0] == expected
+    with pytest.raises(EngineFailed, match="failed"):
+        list(long)
+    assert engine.stats().failed_rows == 1
+
+
+def test_a_row_that_does_not_fit_beside_others_waits_for_them(
+    open_tiny: OpenEngine, tiny_folder: Path
+) -> None:
+    # Weights take 362 kB, a step's transients 4.3 MB, a row 131 kB for every 256 tokens, twice.
+    engine = open_tiny(memory_budget_gb=0.0053)
+    assert engine.max_context == 512
+    first = engine.submit(request("a" * 200))
+    second = engine.submit(request("b" * 200, max_tokens=5))
+    next(iter(first))
+    assert (engine.stats().active_rows, engine.stats().waiting_rows) == (1, 1)
+    first.cancel()
+    assert finish(second)[1].usage.completion_tokens <= 5
+
+
+def test_the_context_is_what_the_memory_holds(open_tiny: OpenEngine) -> None:
+    engine = open_tiny(memory_budget_gb=0.0050)
+    assert engine.max_context == engine.stats().max_context == 256
+    with pytest.raises(ContextTooLong, match="256"):
+        engine.submit(request("a" * 256))
+    _, end = answer(engine, "a" * 250, max_tokens=1000)
+    assert end.usage.prompt_tokens + end.usage.completion_tokens <= 256
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_dead_thread_is_noticed_and_everybody_told(open_tiny: OpenEngine) -> None:
+    engine = open_tiny(batch=1)
+    generations = [engine.submit(request(f"{n}")) for n in range(3)]
+    next(iter(generations[0]))
+    thread = ctypes.c_ulong(engine._thread.ident or 0)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(SystemExit))
+    for generation in generations:
+        with pytest.raises(EngineStopped):
+            list(generation)
+    eventually(lambda: not engine.alive)
+    with pytest.raises(EngineStopped):
+        engine.submit(request())
+
+
+def test_a_stalled_thread_is_noticed_and_everybody_told(open_tiny: OpenEngine) -> None:
+    engine = open_tiny(stall_seconds=1.0)
+    release = threading.Event()
+    stuck = engine.run_exclusive(release.wait)
+    generation = engine.submit(request())
+    with pytest.raises(EngineStopped, match="no progress for"):
+        list(generation)
+    assert not engine.alive
+    release.set()
+    assert stuck.result(10)
+
+
+def test_a_long_prompt_is_computed_between_the_steps_of_others(open_tiny: OpenEngine) -> None:
+    engine = open_tiny(batch=2)
+    stream = engine.submit(request("stream", max_tokens=400))
+    events = iter(stream)
+    next(events)
+    before = engine.stats().generated_tokens
+    _, end = answer(engine, "p" * 400, max_tokens=1)
+    assert end.usage.completion_tokens == 1
+    assert engine.stats().generated_tokens > before + 2
+    stream.cancel()
 
 
 def test_the_queue_is_bounded(open_tiny: OpenEngine) -> None:
@@ -273,7 +381,9 @@ def test_memory_is_back_after_a_burst(open_tiny: OpenEngine) -> None:
         finish(generation)
     eventually(lambda: engine.stats().active_rows == 0)
     eventually(lambda: engine.stats().memory_cache_bytes == 0)
-    assert live_bytes(engine) <= before + 64_000
+    # Allocations are rounded up, and a kept sequence of this model is four small ones.
+    rounding = 8_000 * engine.stats().prompt_cache.entries
+    assert live_bytes(engine) <= before + 32_000 + rounding
 
 
 @pytest.mark.parametrize("end", ["engine.close()", "pass"])
@@ -283,6 +393,7 @@ def test_a_process_that_ends_in_the_middle_of_an_answer_ends_well(
     script = f"""
 from functools import partial
 from pathlib import Path
+from core.engine.batch import BatchRunner
 from core.engine.engine import Engine
 from core.engine.loader import load
 from core.engine.request import GenerationRequest, SamplingParams, TextPrompt

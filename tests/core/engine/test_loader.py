@@ -72,7 +72,6 @@ def test_half_precision_scales_are_not_rounded_again(tmp_path: Path) -> None:
     [
         ("auto", True, None, True),
         ("auto", False, None, False),
-        ("auto", True, 0.0004, False),
         ("off", True, None, False),
         ("on", False, None, True),
     ],

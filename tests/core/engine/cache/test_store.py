@@ -79,9 +79,11 @@ def test_running_rows_count_towards_the_cap() -> None:
     cache = PromptCache(30)
     for token in (1, 2, 3):
         cache.store("", [token], Fake(str(token)))
-    cache.make_room(running_bytes=15)
+    cache.make_room(running_bytes=5, room_bytes=1000)
+    assert cache.stats().entries == 2
+    cache.make_room(running_bytes=5, room_bytes=15)
     assert cache.stats().entries == 1
-    cache.make_room(running_bytes=1000)
+    cache.make_room(running_bytes=1000, room_bytes=1000)
     assert (cache.stats().entries, cache.stats().nbytes) == (0, 0)
 
 

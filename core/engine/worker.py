@@ -1,0 +1,248 @@
+"""What runs on the engine's thread: turn after turn, one step each.
+
+A turn serves calls, lets cancelled rows go, admits waiting ones within the memory, computes one
+step and hands out its tokens. This module knows rows and events; arrays are the runner's.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from core.engine.batch import BatchRunner, StepToken, Taken
+from core.engine.cache.snapshot import KvSnapshot
+from core.engine.events import Finished, FinishReason, Lane, Usage
+from core.engine.pacing import Pacing
+from core.engine.scheduler import Row, cut
+from core.errors import EngineFailed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from concurrent.futures import Future
+
+    from core.engine.cache.store import PromptCache
+    from core.engine.inbox import Inbox
+    from core.engine.loader import LoadedModel
+    from core.engine.pacing import Preference
+    from core.fit.admission import Admission
+
+_log = logging.getLogger("mlxbun.engine")
+
+# Prompt tokens that one step computes over all rows when nobody waits. On a CPU mlx-lm's 2,048 is
+# slower than 512 (measured, SmolLM2-135M float32).
+_MOST_PREFILL_CPU = 512
+_MOST_PREFILL_GPU = 2048
+
+
+@dataclass(kw_only=True)
+class Counters:
+    """What happened since the start. Written by the engine's thread only."""
+
+    finished: int = 0
+    """Answers that came to their end."""
+    cancelled: int = 0
+    """Answers whose caller left."""
+    failed: int = 0
+    """Answers that ended with an error."""
+    prompt_tokens: int = 0
+    """Prompt tokens computed."""
+    generated_tokens: int = 0
+    """Tokens generated."""
+
+
+class Worker:
+    """The rows that run on one loaded model.
+
+    Attributes:
+        rows: the running rows by number; other threads only read its length.
+        counters: what happened since the start.
+        kv_bytes: KV of the running rows after the last turn.
+        beat: clock at the last sign of life, in seconds.
+    """
+
+    def __init__(
+        self,
+        loaded: LoadedModel,
+        runner: BatchRunner,
+        *,
+        inbox: Inbox,
+        cache: PromptCache,
+        counters: Counters,
+        preference: Preference,
+        clock: Callable[[], float],
+    ) -> None:
+        self.rows: dict[int, Row] = {}
+        self.counters = counters
+        self.kv_bytes = 0
+        self.beat = clock()
+        self._runner = runner
+        self._admission: Admission = loaded.admission
+        self._inbox = inbox
+        self._cache = cache
+        self._clock = clock
+        self._pacing = Pacing(preference=preference, most=most_prefill(loaded))
+        self._lane: Lane = "batched" if inbox.scheduler.cap > 1 else "serial"
+        self._tokens_at_failure = -1
+
+    def turn(self) -> None:
+        """Take one turn. Whatever a step raises ends answers, not the engine."""
+        self.beat = self._clock()
+        self._serve_calls()
+        try:
+            self._drop_cancelled()
+            self._admit()
+            if self.rows:
+                self._step()
+            self.kv_bytes = self._runner.kv_bytes
+        except Exception as error:
+            _log.exception("a step failed")
+            self._recover(error)
+        self._cache.make_room(self.kv_bytes, self._admission.room_bytes)
+        if not self.rows and not self._inbox.scheduler.waiting:
+            self._runner.rest()
+        self.beat = self._clock()
+
+    def close(self) -> None:
+        """Finish the step in flight and forget the rows."""
+        self.rows.clear()
+        self._runner.close()
+
+    def _serve_calls(self) -> None:
+        for work, future in self._inbox.take_calls():
+            _run(work, future)
+
+    def _drop_cancelled(self) -> None:
+        self.counters.cancelled += len(self._inbox.take_cancelled())
+        for number in [n for n, row in self.rows.items() if row.generation.cancelled]:
+            self._take_out(number)
+            self.counters.cancelled += 1
+
+    def _admit(self) -> None:
+        while row := self._inbox.next_row(len(self.rows), self._may_start):
+            row.admitted_at = self._clock()
+            row.cached = self._start(row)
+
+    def _may_start(self, row: Row) -> bool:
+        running = [(each.length, each.to_come) for each in self.rows.values()]
+        return self._admission.fits((row.length, row.to_come), running)
+
+    def _start(self, row: Row) -> int:
+        """Put a row into the batch and return how many of its tokens were known.
+
+        A row that starts again after a failed step goes on where it was.
+        """
+        tokens = row.tokens
+        hit = self._cache.lookup(row.namespace, tokens) if self._cache.enabled else None
+        known = hit.length if hit else 0
+        number = self._runner.insert(
+            cut(tokens, known, row.boundaries),
+            max_tokens=row.to_come,
+            sampling=row.sampling,
+            drawn=len(row.answer),
+            cached=tokens[:known],
+            caches=hit.caches if hit else None,
+        )
+        self.rows[number] = row
+        self.counters.prompt_tokens += len(tokens) - known
+        return known
+
+    def _step(self) -> None:
+        began, decoding = self._clock(), self._runner.decoding
+        step = self._runner.step(self._pacing.tokens(decoding=decoding))
+        seconds = self._clock() - began
+        self._pacing.observe(seconds=seconds, decoding=decoding, prefilled=step.prefilled)
+        for number in step.boundaries:
+            self._keep(self.rows[number], self._runner.take(number))
+        for token in step.tokens:
+            self._deliver(token)
+
+    def _keep(self, row: Row, taken: Taken) -> None:
+        """Put what a row has computed into the prompt cache."""
+        if self._cache.enabled:
+            self._cache.store(row.namespace, taken.tokens, KvSnapshot(taken.caches))
+
+    def _take_out(self, number: int) -> None:
+        """Take a row out before its end; what it has computed serves the next one like it."""
+        row = self.rows.pop(number)
+        self._keep(row, self._runner.take(number))
+        self._runner.remove(number)
+
+    def _deliver(self, token: StepToken) -> None:
+        """Turn a token into events; end the row when the token or its text ends it."""
+        row = self.rows[token.row]
+        row.answer.append(token.token)
+        self.counters.generated_tokens += 1
+        if len(row.answer) == 1:
+            row.first_token_at = self._clock()
+        if not token.eos:
+            for event in row.output.push(token.token):
+                row.generation.put(event)
+        if token.taken is not None:
+            del self.rows[token.row]
+            self._keep(row, token.taken)
+        elif row.output.stopped:
+            self._take_out(token.row)
+        else:
+            return
+        self._finish(row, eos=token.eos)
+
+    def _finish(self, row: Row, *, eos: bool) -> None:
+        for event in row.output.flush():
+            row.generation.put(event)
+        reason: FinishReason = "stop" if eos or row.output.stopped else "length"
+        self.counters.finished += 1
+        usage = Usage(
+            prompt_tokens=len(row.prompt),
+            completion_tokens=len(row.answer),
+            cached_tokens=row.cached,
+            lane=self._lane,
+            prefill_seconds=row.first_token_at - row.admitted_at,
+            decode_seconds=self._clock() - row.first_token_at,
+        )
+        row.generation.put(Finished(reason=reason, usage=usage))
+
+    def _recover(self, error: Exception) -> None:
+        """Go on after a failed step.
+
+        Out of memory: let the kept prompts go and start the rows again where they were; when that
+        fails before any of them got a token, the longest one is given up. Anything else ends all.
+        """
+        rows, self.rows = list(self.rows.values()), {}
+        self._runner.reset()
+        self.kv_bytes = 0
+        given_up = rows
+        if _is_out_of_memory(error):
+            self._cache.shrink(0)
+            self._runner.rest()
+            fruitless = self._tokens_at_failure == self.counters.generated_tokens
+            given_up = [max(rows, key=lambda row: row.length)] if rows and fruitless else []
+            self._tokens_at_failure = self.counters.generated_tokens
+        reason = " ".join(str(error).split()) or type(error).__name__
+        for row in rows:
+            if row in given_up:
+                row.generation.fail(EngineFailed(f"The generation failed: {reason}"))
+                self.counters.failed += 1
+            else:
+                self._start(row)
+
+
+def most_prefill(loaded: LoadedModel) -> int:
+    """Return the prompt tokens that one step may compute when nobody waits."""
+    return _MOST_PREFILL_CPU if loaded.compute.device == "cpu" else _MOST_PREFILL_GPU
+
+
+def _is_out_of_memory(error: Exception) -> bool:
+    if isinstance(error, MemoryError):
+        return True
+    words = ("malloc", "allocate", "out of memory", "insufficient memory", "bad_alloc")
+    return isinstance(error, RuntimeError) and any(w in str(error).lower() for w in words)
+
+
+def _run(work: Callable[[], Any], future: Future[Any]) -> None:
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(work())
+    except BaseException as error:  # it belongs to whoever asked
+        future.set_exception(error)
