@@ -14,7 +14,8 @@
     ├── StoreCorrupt           a file of ours that cannot be read
     └── EngineFailed           the engine could not answer
         ├── QueueFull          too many requests wait already
-        └── EngineStopped      the engine is shutting down or gone
+        ├── EngineStopped      the engine is shutting down or gone
+        └── EngineLost         its thread died or stalled; the process has to end
 
 A message says what happened in one sentence; a hint says what to do next in another. There
 are no exit codes and no HTTP statuses in here: `commands/_shared/failure.py` and
@@ -130,3 +131,7 @@ class QueueFull(EngineFailed):
 
 class EngineStopped(EngineFailed):
     """The engine is shutting down, or its thread is gone."""
+
+
+class EngineLost(EngineFailed):
+    """The engine's thread died or stalled, and cannot be started again in this process."""

@@ -35,6 +35,7 @@ STATUSES: dict[type[errors.MlxbunError], int] = {
     errors.EngineFailed: 500,
     errors.QueueFull: 429,
     errors.EngineStopped: 503,
+    errors.EngineLost: 503,
 }
 
 # What a client should wait before it tries again, in seconds.

@@ -35,6 +35,9 @@ _Result = TypeVar("_Result")
 # After the patience has run out: seconds for the errors of what was cut off to reach the clients.
 _GRACE = 1.0
 
+# After the engine was lost: seconds in which requests, /health among them, are told.
+_TELLING = 5.0
+
 
 class Drain:
     """Whether the server still takes requests, and what it owes. Lives on the event loop.
@@ -125,6 +128,7 @@ class DrainingServer(uvicorn.Server):
         *,
         drain: Drain,
         patience: float,
+        alive: Callable[[], bool],
         on_drain: Callable[[int], None],
     ) -> None:
         """Take what decides about the end.
@@ -133,13 +137,16 @@ class DrainingServer(uvicorn.Server):
             config: uvicorn's.
             drain: the application's.
             patience: seconds that running answers get.
+            alive: says whether the engine can answer; without it the server drains too.
             on_drain: told the number of running requests when the drain begins.
         """
         super().__init__(config)
         self._drain = drain
         self._patience = patience
         self._on_drain = on_drain
+        self._alive = alive
         self._deadline: float | None = None
+        self._earliest = 0.0
 
     def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
         """Leave signals to `drain_on_signals`; uvicorn would raise them again at its end."""
@@ -150,15 +157,20 @@ class DrainingServer(uvicorn.Server):
         return await super().on_tick(counter) or self._drained()
 
     def _drained(self) -> bool:
+        now = time.monotonic()
+        if not self._drain.begun and not self._alive():
+            # Whoever asks for its health is to hear of it before the listener closes.
+            self._earliest = now + _TELLING
+            self._drain.begin()
         if not self._drain.begun:
             return False
-        now = time.monotonic()
         if self._deadline is None:
             self._deadline = now + self._patience
             self._on_drain(self._drain.running)
         if now >= self._deadline:
             self._drain.give_up()
-        return self._drain.running == 0 or now >= self._deadline + _GRACE
+        done = self._drain.running == 0 and now >= self._earliest
+        return done or now >= self._deadline + _GRACE
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from commands.serve.app import create_app
 from commands.serve.lifespan import DrainingServer, drain_on_signals
 from commands.serve.listener import listen
 from commands.serve.serving import ServeOptions
+from core.errors import EngineLost
 
 if TYPE_CHECKING:
     import socket
@@ -41,6 +42,7 @@ def run_server(
 
     Raises:
         AddressInUse: another server took the port since the socket was bound.
+        EngineLost: the engine died or stalled.
     """
     options = ServeOptions(version=version, started_at=time.time(), other_models=other_models)
     config = uvicorn.Config(
@@ -55,11 +57,20 @@ def run_server(
         timeout_graceful_shutdown=1,
     )
     server = DrainingServer(
-        config, drain=options.drain, patience=settings.drain_timeout, on_drain=on_drain
+        config,
+        drain=options.drain,
+        patience=settings.drain_timeout,
+        alive=lambda: engine.alive,
+        on_drain=on_drain,
     )
     listen(listener)
     with drain_on_signals(options.drain):
         try:
             server.run(sockets=[listener])
+            if not engine.alive:
+                raise EngineLost(
+                    "The engine was lost, and the server has ended.",
+                    hint="Start it again; a supervisor can tell this by exit code 9.",
+                )
         finally:
             engine.close()

@@ -1,19 +1,22 @@
-"""`python -m tests.commands.serve.run_fake DELAY PATIENCE SUBMIT`: a server of slow answers.
+"""`python -m tests.commands.serve.run_fake DELAY PATIENCE SUBMIT DEATH`: a server of slow answers.
 
 Prints its address, takes SUBMIT seconds to accept a request, answers ten words with DELAY seconds
-before each, drains with PATIENCE.
+before each, drains with PATIENCE; after DEATH seconds, unless 0, its engine is dead.
 """
 
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from dataclasses import replace
 
+from commands._shared.failure import exit_code
 from commands.serve.listener import bind, url
 from commands.serve.run import run_server
 from core.engine.generation import Generation
 from core.engine.request import GenerationRequest
+from core.errors import MlxbunError
 from core.settings import Settings
 from tests.commands.serve.fake_engine import FakeEngine, Script
 
@@ -26,9 +29,11 @@ class _SlowEngine(FakeEngine):
         return super().submit(request)
 
 
-def main(delay: float, patience: float, submit: float) -> None:
+def main(delay: float, patience: float, submit: float, death: float) -> None:
     engine = _SlowEngine(script=Script(pieces=tuple(f"{n} " for n in range(10)), delay=delay))
     engine.submit_seconds = submit
+    if death:
+        threading.Timer(death, setattr, (engine, "alive", False)).start()
     with bind("127.0.0.1", 0) as listener:
         sys.stdout.write(url(listener) + "\n")
         sys.stdout.flush()
@@ -49,4 +54,7 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*(float(argument) for argument in sys.argv[1:]))
+    try:
+        main(*(float(argument) for argument in sys.argv[1:]))
+    except MlxbunError as error:
+        sys.exit(exit_code(error))

@@ -53,9 +53,11 @@ class _Server:
 
 
 @contextmanager
-def _serving(delay: float, patience: float, submit: float = 0) -> Iterator[_Server]:
+def _serving(
+    delay: float, patience: float, submit: float = 0, death: float = 0
+) -> Iterator[_Server]:
     module = "tests.commands.serve.run_fake"
-    command = [sys.executable, "-m", module, str(delay), str(patience), str(submit)]
+    command = [sys.executable, "-m", module, *map(str, (delay, patience, submit, death))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_ROOT) as process:
         try:
             assert process.stdout is not None
@@ -143,3 +145,15 @@ def test_a_second_signal_ends_at_once(number: signal.Signals) -> None:
 def _ignore_end(client: httpx.Client) -> None:
     with suppress(httpx.HTTPError):
         client.post(CHAT, json=GOOD)
+
+
+def test_a_lost_engine_is_told_and_ends_the_process_with_a_code_of_its_own() -> None:
+    with _serving(delay=0.1, patience=5, death=1.0) as server:
+        assert server.client.get("/health").status_code == 200
+        while (health := server.client.get("/health")).status_code == 200:
+            time.sleep(0.05)
+        assert health.status_code == 503
+        while (answer := server.client.post(CHAT, json=GOOD)).status_code == 200:
+            time.sleep(0.05)
+        assert answer.status_code == 503
+        assert server.process.wait(15) == 9
