@@ -28,13 +28,18 @@ def doctor(context: typer.Context, blas: BlasOption = None, json: JsonOption = F
     session: Session = context.obj
     settings, unread = _settings(session, blas)
     try:
-        plan = prepare_compute(blas=settings.blas, dequantize="auto", cache=session.paths.cache)
+        plan = prepare_compute(
+            blas=settings.blas,
+            dequantize="auto",
+            cache=session.paths.cache,
+            environ=session.environ,
+        )
         computing, problems = _computing(plan, settings.memory_budget)
     except BackendMissing as missing:
         computing, problems = {"backend": "none"}, [f"{missing.message} {missing.hint}"]
     session.console(json=json).record(
         {
-            "machine": _machine(probe_machine()),
+            "machine": _machine(probe_machine(session.environ.get("PATH"))),
             "computing": computing,
             "folders": _folders(session.paths),
             "to_fix": [*unread, *problems, *_folder_problems(session.paths)],

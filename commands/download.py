@@ -34,7 +34,9 @@ def download(
     console = session.console(json=json)
     settings = session.settings(memory_budget=memory_budget).values
     # The plan is asked only for the budget and the device, neither of which a BLAS changes.
-    plan = prepare_compute(blas="off", dequantize="auto", cache=session.paths.cache)
+    plan = prepare_compute(
+        blas="off", dequantize="auto", cache=session.paths.cache, environ=session.environ
+    )
     with console.progress() as on_progress:
         starter = fetch_starter(
             paths=session.paths,

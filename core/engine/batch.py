@@ -185,6 +185,10 @@ class BatchRunner:
             else None,
         )
 
+    def settle(self) -> None:
+        """Wait for the step in flight."""
+        mx.synchronize(self._generator.stream)
+
     def reset(self) -> None:
         """Forget every row after a failed step: its caches may hold half a step."""
         self.close()
@@ -199,7 +203,7 @@ class BatchRunner:
 
     def close(self) -> None:
         """Wait for the step in flight and undo what the generator changed (Metal's wired limit)."""
-        mx.synchronize(self._generator.stream)
+        self.settle()
         self._generator.close()
 
     def _make_generator(self) -> BatchGenerator:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.machine.compute import ComputePlan
+    from core.machine.threads import ThreadKeeper
 
 _NO_CONTEXT_LIMIT = 2**31 - 1
 _LEAST_CONTEXT = 64
@@ -54,6 +55,8 @@ class LoadedModel:
     """What weights and caches may take."""
     admission: Admission
     """The memory that rows share."""
+    threads: ThreadKeeper | None
+    """Keeps the BLAS from fighting for cores; None where it does not apply."""
     cuttable: bool
     """Whether its KV can be cut to any shorter prefix."""
 
@@ -118,6 +121,7 @@ def load(
         ),
         budget_bytes=budget,
         admission=_admission(model, config, budget, weights),
+        threads=plan.threads,
         cuttable=always_cuttable(make_prompt_cache(model)),
     )
 

@@ -50,6 +50,7 @@ def open_engine(
         blas=settings.blas,
         dequantize=cast(Literal["auto", "on", "off"], settings.dequantize),
         cache=paths.cache,
+        environ=environ,
     )
     found = find_model(
         model or settings.model,

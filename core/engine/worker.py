@@ -78,6 +78,7 @@ class Worker:
         self.beat = clock()
         self._runner = runner
         self._admission: Admission = loaded.admission
+        self._threads = loaded.threads
         self._inbox = inbox
         self._cache = cache
         self._clock = clock
@@ -90,6 +91,7 @@ class Worker:
         self.beat = self._clock()
         self._serve_calls()
         try:
+            self._yield_cores()
             self._drop_cancelled()
             self._admit()
             if self.rows:
@@ -111,6 +113,12 @@ class Worker:
     def _serve_calls(self) -> None:
         for work, future in self._inbox.take_calls():
             _run(work, future)
+
+    def _yield_cores(self) -> None:
+        """Use as many threads as others leave cores, where that is ours to decide."""
+        if self._threads and (count := self._threads.wanted()):
+            self._runner.settle()
+            self._threads.apply(count)
 
     def _drop_cancelled(self) -> None:
         self.counters.cancelled += len(self._inbox.take_cancelled())

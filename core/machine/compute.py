@@ -6,14 +6,17 @@ may compile kernels. The engine follows the plan; `doctor` and `/stats` tell it.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from core.errors import BackendMissing
-from core.machine.blas import load_blas
+from core.machine.blas import Blas, load_blas, thread_setter
 from core.machine.probe import Machine, compiler_works, probe_machine
+from core.machine.threads import ThreadKeeper
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 COMPILER_FAILS = (
@@ -45,6 +48,8 @@ class ComputePlan:
     """The user's wish about unpacking weights."""
     notes: tuple[str, ...]
     """What to know or to fix, one sentence each."""
+    threads: ThreadKeeper | None = None
+    """Keeps the BLAS from fighting for cores; None where it does not apply."""
 
     @property
     def compiler(self) -> str:
@@ -92,15 +97,25 @@ class ComputePlan:
 
 
 def prepare_compute(
-    *, blas: str, dequantize: Literal["auto", "on", "off"], cache: Path
+    *,
+    blas: str,
+    dequantize: Literal["auto", "on", "off"],
+    cache: Path,
+    environ: Mapping[str, str],
 ) -> ComputePlan:
     """Decide how to compute and load what must be loaded before MLX.
+
+    Args:
+        blas: `auto`, `off` or the path of a library.
+        dequantize: the user's wish about unpacking weights.
+        cache: our cache folder.
+        environ: an environment: PATH, and the thread numbers that BLAS libraries read.
 
     Raises:
         BackendMissing: MLX has no backend here.
         UsageProblem: an explicit BLAS that cannot be used.
     """
-    machine = probe_machine()
+    machine = probe_machine(environ.get("PATH"))
     if machine.backend == "none":
         raise BackendMissing(
             "MLX has no compute backend in this environment.",
@@ -115,7 +130,7 @@ def prepare_compute(
             dequantize=dequantize,
             notes=(),
         )
-    library = load_blas(blas, cache=cache)
+    library = load_blas(blas, cache=cache, search_path=environ.get("PATH", ""))
     notes = [library.note] if library.note else []
     compiles = machine.compiler is not None and compiler_works(machine.compiler)
     if not compiles:
@@ -127,4 +142,15 @@ def prepare_compute(
         compile_kernels=compiles,
         dequantize=dequantize,
         notes=tuple(notes),
+        threads=_keep_threads(library, environ) if library.fast else None,
     )
+
+
+def _keep_threads(library: Blas, environ: Mapping[str, str]) -> ThreadKeeper | None:
+    setter = thread_setter(library.path) if library.path else None
+    cores = frozenset(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else frozenset()
+    # The user's own number is not to be changed.
+    fixed = any(environ.get(name) for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"))
+    if setter is None or len(cores) < 2 or fixed:
+        return None
+    return ThreadKeeper(setter, cores=cores)

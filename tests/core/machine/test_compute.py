@@ -30,16 +30,17 @@ MACHINE = Machine(
 def plan_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     loaded: list[str] = []
 
-    def load(setting: str, *, cache: Path) -> Blas:
+    def load(setting: str, *, cache: Path, search_path: str) -> Blas:
         loaded.append(setting)
         return Blas(name="Fast", path="/lib/fast.so", fast=True)
 
     def plan(**changes: Any) -> Any:
         machine = replace(MACHINE, **changes)
-        monkeypatch.setattr(compute, "probe_machine", lambda: machine)
-        return prepare_compute(blas="auto", dequantize="auto", cache=tmp_path), loaded
+        monkeypatch.setattr(compute, "probe_machine", lambda path: machine)
+        return prepare_compute(blas="auto", dequantize="auto", cache=tmp_path, environ={}), loaded
 
     monkeypatch.setattr(compute, "load_blas", load)
+    monkeypatch.setattr(compute, "thread_setter", lambda library: None)
     monkeypatch.setattr(compute, "compiler_works", lambda path: "broken" not in path)
     return plan
 
