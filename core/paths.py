@@ -28,6 +28,11 @@ class Paths:
         """The settings file."""
         return self.home / "config.toml"
 
+    @property
+    def run_folder(self) -> Path:
+        """Where running servers leave their files."""
+        return self.home / "run"
+
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Paths:
         """Work the folders out of an environment, by the rules of each owner.

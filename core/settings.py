@@ -99,6 +99,11 @@ class Settings:
         _choice("auto", "on", "off"),
         "Unpack quantized weights to float32; auto: on a CPU with a fast BLAS when they fit.",
     )
+    keep_alive: float | None = _setting(
+        None,
+        _number(0.01, 1e6),
+        "Minutes without work until the model leaves memory; never if unset.",
+    )
     drain_timeout: float = _setting(
         30.0, _number(0, 3600), "Seconds that running answers get to finish when serve is stopped."
     )

@@ -52,6 +52,14 @@ def serve(
     top_k: TopKOption = None,
     min_p: MinPOption = None,
     max_tokens: MaxTokensOption = None,
+    keep_alive: Annotated[
+        float | None,
+        typer.Option(
+            "--keep-alive",
+            help="Idle time until the model leaves memory; a request brings it back [never].",
+            metavar="MINUTES",
+        ),
+    ] = None,
     drain_timeout: Annotated[
         float | None,
         typer.Option(
@@ -81,6 +89,7 @@ def serve(
         top_k=top_k,
         min_p=min_p,
         max_tokens=max_tokens,
+        keep_alive=keep_alive,
         drain_timeout=drain_timeout,
     ).values
 
@@ -94,6 +103,7 @@ def serve(
         from commands.serve.run import run_server
         from core.engine.start import open_engine
         from core.registry.cache import usable_models
+        from core.servers import registered
 
         with console.progress() as on_progress:
             engine = open_engine(
@@ -105,14 +115,15 @@ def serve(
                 on_note=console.note,
             )
         _introduce(console, engine.info, engine.compute, url(listener))
-        run_server(
-            engine,
-            settings,
-            listener=listener,
-            version=version("mlxbun"),
-            other_models=partial(usable_models, session.paths.hub_cache),
-            on_drain=lambda running: console.note(_farewell(running)),
-        )
+        with registered(session.paths.run_folder, url=url(listener), model=engine.info.model_id):
+            run_server(
+                engine,
+                settings,
+                listener=listener,
+                version=version("mlxbun"),
+                other_models=partial(usable_models, session.paths.hub_cache),
+                on_drain=lambda running: console.note(_farewell(running)),
+            )
 
 
 def _introduce(console: Console, info: ModelInfo, compute: ComputeInfo, base: str) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from core.engine.batch import BatchRunner
 from core.engine.cache.store import PromptCache
-from core.engine.device import leave_thread, memory_now
+from core.engine.device import forget_arrays, leave_thread, memory_now
 from core.engine.generation import Generation
 from core.engine.inbox import Inbox
 from core.engine.info import ComputeInfo, EngineStats, ModelInfo
@@ -29,7 +29,7 @@ from core.engine.scheduler import Row, Scheduler
 from core.engine.warmup import warm_up
 from core.engine.watchdog import Stall, Watchdog
 from core.engine.worker import Counters, Worker, most_prefill
-from core.errors import EngineStopped
+from core.errors import EngineFailed, EngineStopped, MlxbunError
 from core.units import GIB
 
 if TYPE_CHECKING:
@@ -56,6 +56,8 @@ class EngineOptions:
     """What a long prompt may cost the rows that decode."""
     stall_seconds: float = 120.0
     """Without progress, while there is work, until the engine counts as lost."""
+    keep_alive_seconds: float | None = None
+    """Without work until the model leaves memory; the next request loads it again. None: never."""
 
 
 class Engine:
@@ -89,14 +91,16 @@ class Engine:
         self._submitted = 0
         self._stall = Stall()
         self._watchdog: Watchdog | None = None
-        started: Future[tuple[LoadedModel, Worker]] = Future()
+        self._load = load
+        self._worker: Worker | None = None
+        started: Future[LoadedModel] = Future()
         self._thread = threading.Thread(
-            target=self._run, args=(load, started), name="mlxbun-engine", daemon=True
+            target=self._run, args=(started,), name="mlxbun-engine", daemon=True
         )
         # A process that ends with the thread inside MLX would be aborted.
         atexit.register(self.close)
         self._thread.start()
-        self._loaded, self._worker = started.result()
+        self._loaded = started.result()
         self._prompts = PromptBuilder(
             self._loaded.tokenizer,
             context=self.max_context,
@@ -167,16 +171,17 @@ class Engine:
 
     def stats(self) -> EngineStats:
         """Return the counters of this moment."""
-        counters, memory = self._counters, memory_now()
+        counters, memory, worker = self._counters, memory_now(), self._worker
         return EngineStats(
             batch=self._options.batch,
-            active_rows=len(self._worker.rows),
+            loaded=worker is not None,
+            active_rows=len(worker.rows) if worker else 0,
             waiting_rows=len(self._inbox.scheduler.waiting),
             submitted_rows=self._submitted,
             finished_rows=counters.finished,
             cancelled_rows=counters.cancelled,
             failed_rows=counters.failed,
-            kv_bytes=self._worker.kv_bytes,
+            kv_bytes=worker.kv_bytes if worker else 0,
             prompt_tokens=counters.prompt_tokens,
             generated_tokens=counters.generated_tokens,
             memory_bytes=memory.active,
@@ -209,8 +214,11 @@ class Engine:
         """Say what is wrong with the thread, or None. For the watchdog."""
         if not self._thread.is_alive():
             return "The engine's thread has died."
-        busy = bool(self._worker.rows or self._inbox.scheduler.waiting)
-        silent = self._stall.seconds(busy=busy, beat=self._worker.beat, now=self._clock())
+        # Without a worker the model is being loaded, which takes what it takes.
+        worker = self._worker
+        busy = worker is not None and bool(worker.rows or self._inbox.scheduler.waiting)
+        beat = worker.beat if worker else None
+        silent = self._stall.seconds(busy=busy, beat=beat, now=self._clock())
         if silent > self._options.stall_seconds:
             return f"The engine has made no progress for {silent:.0f} seconds."
         return None
@@ -220,7 +228,7 @@ class Engine:
         _log.error(trouble)
         reason = EngineStopped(trouble, hint="Start the server again.")
         self._refuse(reason)
-        for row in list(self._worker.rows.values()):
+        for row in list(self._worker.rows.values()) if self._worker else ():
             row.generation.fail(reason)
 
     def _refuse(self, reason: EngineStopped) -> None:
@@ -233,18 +241,48 @@ class Engine:
 
     # On the engine's thread.
 
-    def _run(
-        self,
-        load: Callable[[], LoadedModel],
-        started: Future[tuple[LoadedModel, Worker]],
-    ) -> None:
+    def _run(self, started: Future[LoadedModel]) -> None:
         try:
-            loaded, runner = warm_up(load(), self._make_runner)
+            loaded = self._bring_up()
         except BaseException as error:  # handed to the thread that waits in the constructor
             leave_thread()
             started.set_exception(error)
             return
-        worker = Worker(
+        # Without the weights: they leave memory when the worker goes.
+        started.set_result(replace(loaded, model=None))
+        del loaded
+        try:
+            while not self._inbox.closed:
+                self._work_or_rest()
+        finally:
+            self._refuse(_stopped())
+            if self._worker:
+                for row in self._worker.rows.values():
+                    row.generation.fail(_stopped())
+                self._worker.close()
+            leave_thread()
+
+    def _work_or_rest(self) -> None:
+        """Take a turn, or wait for work; after a long wait let the model go."""
+        worker = self._worker
+        if worker is None:
+            if self._inbox.wait(None) == "work":
+                self._bring_back()
+            return
+        state = "work" if worker.rows else self._inbox.wait(self._options.keep_alive_seconds)
+        if state == "work":
+            worker.turn()
+        elif state == "idle":
+            worker.close()
+            self._worker = None
+            del worker
+            self._cache.shrink(0)
+            forget_arrays()
+
+    def _bring_up(self) -> LoadedModel:
+        """Load the model, rehearse, and set a worker on it."""
+        loaded, runner = warm_up(self._load(), self._make_runner)
+        self._worker = Worker(
             loaded,
             runner,
             inbox=self._inbox,
@@ -253,17 +291,15 @@ class Engine:
             preference=self._options.prefill,
             clock=self._clock,
         )
-        started.set_result((loaded, worker))
+        return loaded
+
+    def _bring_back(self) -> None:
+        """Load the model again; when that fails, whoever waits is told, and the next one tries."""
         try:
-            while not self._inbox.closed:
-                if worker.rows or self._inbox.wait(None) == "work":
-                    worker.turn()
-        finally:
-            self._refuse(_stopped())
-            for row in worker.rows.values():
-                row.generation.fail(_stopped())
-            worker.close()
-            leave_thread()
+            self._bring_up()
+        except MlxbunError as problem:
+            for row in self._inbox.take_waiting():
+                row.generation.fail(EngineFailed(problem.message, hint=problem.hint))
 
     def _make_runner(self, loaded: LoadedModel) -> BatchRunner:
         return BatchRunner(

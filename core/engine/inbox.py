@@ -97,6 +97,11 @@ class Inbox:
         with self._changed:
             return self.scheduler.drop_cancelled()
 
+    def take_waiting(self) -> list[Row]:
+        """Return every row that waits."""
+        with self._changed:
+            return self.scheduler.drop_all()
+
     def next_row(self, running: int, may_start: Callable[[Row], bool]) -> Row | None:
         """Return the row that starts now, or None."""
         with self._changed:

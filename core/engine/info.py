@@ -52,6 +52,8 @@ class EngineStats:
 
     batch: int
     """Rows that may run together; 1 is serial."""
+    loaded: bool
+    """Whether the model is in memory."""
     active_rows: int
     """Rows in prefill or decode."""
     waiting_rows: int

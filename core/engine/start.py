@@ -138,6 +138,7 @@ def start_engine(model: ModelRef, *, plan: ComputePlan, settings: Settings) -> E
             batch=settings.batch,
             max_tokens=settings.max_tokens,
             prompt_cache_bytes=int(settings.prompt_cache * GIB),
+            keep_alive_seconds=60 * settings.keep_alive if settings.keep_alive else None,
             prefill=cast(Literal["latency", "throughput"], settings.prefill),
         ),
     )

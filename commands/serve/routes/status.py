@@ -72,7 +72,9 @@ async def stats(request: Request[Any, Any, Any]) -> Response[bytes]:
         status.Stats(
             model=info.model_id,
             server=status.ServerStats(
-                model=info.model_id, started_at=int(serving.options.started_at * 1000)
+                model=info.model_id,
+                loaded=now.loaded,
+                started_at=int(serving.options.started_at * 1000),
             ),
             compute=status.ComputeStats(
                 device=compute.device,

@@ -27,6 +27,7 @@ class ServerStats(Struct, kw_only=True):
 
     owner: Literal["serve"] = "serve"
     model: str
+    loaded: Annotated[bool, Meta(description="false: the next request loads the model again")]
     started_at: Annotated[int, Meta(description="Unix milliseconds")]
 
 

@@ -85,6 +85,7 @@ class FakeEngine:
     def stats(self) -> EngineStats:
         return EngineStats(
             batch=8,
+            loaded=True,
             active_rows=self.running,
             waiting_rows=0,
             submitted_rows=len(self.requests),

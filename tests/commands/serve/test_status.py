@@ -101,6 +101,7 @@ def test_stats_are_what_the_engine_says(client: httpx.Client) -> None:
     assert stats["server"] == {
         "owner": "serve",
         "model": "acme/tiny-1",
+        "loaded": True,
         "started_at": 1_760_000_000_500,
     }
     assert stats["admission"] == {

@@ -20,6 +20,7 @@ from core.engine.engine import Engine
 from core.engine.events import Finished, TextDelta
 from core.engine.generation import Generation
 from core.engine.request import ChatPrompt, GenerationRequest, SamplingParams, TextPrompt
+from core.engine.worker import Worker
 from core.errors import BadRequest, ContextTooLong, EngineFailed, EngineStopped, QueueFull
 from tests.core.engine.conftest import OpenEngine
 from tests.tiny import EOS, byte_tokenizer, llama_config, make_model
@@ -48,6 +49,11 @@ def eventually(condition: Any, seconds: float = 10) -> None:
     while not condition():
         assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.005)
+
+
+def worker_of(engine: Engine) -> Worker:
+    assert engine._worker is not None
+    return engine._worker
 
 
 def live_bytes(engine: Engine) -> int:
@@ -218,7 +224,7 @@ def test_cancelling_frees_the_row(open_tiny: OpenEngine, moment: str) -> None:
 
 def failing(engine: Engine, monkeypatch: pytest.MonkeyPatch, *errors: Exception) -> None:
     """Let the next steps with rows in them raise `errors`, one each."""
-    runner = engine._worker._runner
+    runner = worker_of(engine)._runner
     left = list(errors)
 
     def step(prefill_tokens: int) -> Any:
@@ -326,6 +332,23 @@ def test_a_stalled_thread_is_noticed_and_everybody_told(open_tiny: OpenEngine) -
     assert not engine.alive
     release.set()
     assert stuck.result(10)
+
+
+def test_an_idle_model_leaves_memory_and_comes_back(open_tiny: OpenEngine, tmp_path: Path) -> None:
+    folder = make_model(tmp_path / "model")
+    engine = open_tiny(folder, keep_alive_seconds=0.2)
+    expected, _ = answer(engine, "before", max_tokens=10)
+    with_model = engine.stats().memory_bytes
+    eventually(lambda: not engine.stats().loaded)
+    eventually(lambda: engine.stats().memory_bytes < with_model - 300_000)
+    assert answer(engine, "before", max_tokens=10)[0] == expected
+    assert engine.alive
+    eventually(lambda: not engine.stats().loaded)
+    (folder / "model.safetensors").rename(tmp_path / "away")
+    with pytest.raises(EngineFailed, match="no weights"):
+        list(engine.submit(request()))
+    (tmp_path / "away").rename(folder / "model.safetensors")
+    assert answer(engine, "before", max_tokens=10)[0] == expected
 
 
 def test_a_long_prompt_is_computed_between_the_steps_of_others(open_tiny: OpenEngine) -> None:
