@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import signal
 import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -131,7 +131,7 @@ def process_born(pid: int) -> str | None:
 
     Source on Linux: proc(5), field 22 of /proc/PID/stat, and field 3 for zombies.
     """
-    if sys.platform == "linux":
+    if platform.system() == "Linux":
         try:
             after_name = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2]
         except (OSError, UnicodeDecodeError):
