@@ -12,6 +12,7 @@ import typer
 
 from commands._shared.console import Console
 from commands._shared.session import Session
+from commands.chat import chat
 from commands.config import config_app
 from commands.doctor import doctor
 from commands.download import download
@@ -51,6 +52,7 @@ def door(
 
 app.command()(serve)
 app.command()(generate)
+app.command()(chat)
 app.command()(ls)
 app.command()(download)
 app.command()(doctor)

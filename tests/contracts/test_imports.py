@@ -19,6 +19,7 @@ HEAVY = (
     "uvicorn",
     "huggingface_hub",
     "xgrammar",
+    "prompt_toolkit",
 )
 SCRIPT = """
 import json, sys
@@ -30,7 +31,8 @@ print("\\n" + json.dumps({"code": code, "modules": sorted(sys.modules)}))
 
 @pytest.mark.parametrize(
     "arguments",
-    [["--help"], ["--version"], ["serve", "--help"], ["generate", "--help"], ["ls"],
+    [["--help"], ["--version"], ["serve", "--help"], ["generate", "--help"],
+     ["chat", "--help"], ["ls"],
      ["ls", "--json"], ["config", "show"], ["download", "--help"], ["doctor", "--help"]],
     ids=" ".join,
 )  # fmt: skip

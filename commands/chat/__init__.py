@@ -1,0 +1,88 @@
+"""`mlxbun chat`: a conversation at the terminal, kept as it goes.
+
+Light to import: the line editor, Markdown and the engine come in when the command runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from commands._shared.options import (
+    BlasOption,
+    DequantizeOption,
+    MaxTokensOption,
+    MemoryOption,
+    MinPOption,
+    PromptCacheOption,
+    TemperatureOption,
+    TopKOption,
+    TopPOption,
+)
+
+if TYPE_CHECKING:
+    from commands._shared.session import Session
+
+
+def chat(
+    context: typer.Context,
+    model: Annotated[
+        str | None, typer.Argument(help="A folder, a repo id, or a part of one.")
+    ] = None,
+    system: Annotated[str | None, typer.Option("--system", help="System message.")] = None,
+    resume_last: Annotated[
+        bool, typer.Option("--continue", help="Go on with the latest conversation.")
+    ] = False,
+    resume: Annotated[
+        str | None,
+        typer.Option("--resume", help="Go on with this one: its name or a part.", metavar="NAME"),
+    ] = None,
+    no_save: Annotated[
+        bool, typer.Option("--no-save", help="Keep neither the conversation nor what is typed.")
+    ] = False,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Show answers as they are, without Markdown.")
+    ] = False,
+    stats: Annotated[
+        bool, typer.Option("--stats", help="Tell speed and cached tokens after each answer.")
+    ] = False,
+    temperature: TemperatureOption = None,
+    top_p: TopPOption = None,
+    top_k: TopKOption = None,
+    min_p: MinPOption = None,
+    max_tokens: MaxTokensOption = None,
+    memory_budget: MemoryOption = None,
+    prompt_cache: PromptCacheOption = None,
+    blas: BlasOption = None,
+    dequantize: DequantizeOption = None,
+) -> None:
+    """Chat with a model; /help there lists the commands.
+
+    Conversations are kept in ~/.mlxbun/sessions. Ctrl-C stops an answer, Ctrl-D leaves.
+    """
+    session: Session = context.obj
+    settings = session.settings(
+        temperature=temperature,
+        top_p=top_p,
+        top_k=top_k,
+        min_p=min_p,
+        max_tokens=max_tokens,
+        memory_budget=memory_budget,
+        prompt_cache=prompt_cache,
+        blas=blas,
+        dequantize=dequantize,
+        batch=1,
+    ).values
+    from commands.chat.run import Wishes, run_chat
+
+    wishes = Wishes(
+        model=model,
+        system=system,
+        resume_last=resume_last,
+        resume=resume,
+        save=not no_save,
+        plain=plain,
+        stats=stats,
+    )
+    raise typer.Exit(run_chat(session, settings, wishes))

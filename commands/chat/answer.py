@@ -1,0 +1,127 @@
+"""One answer: asked for, shown as it comes, stopped by Ctrl-C. Knows no conversation file."""
+
+from __future__ import annotations
+
+import sys
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.engine.events import Finished, TextDelta
+from core.errors import EngineFailed
+from core.sessions.text import clean
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from commands.chat.interrupts import Interrupts
+    from commands.chat.screen import Screen
+    from core.engine.engine import Engine
+    from core.engine.events import Usage
+    from core.engine.generation import Generation
+    from core.engine.request import GenerationRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What came of a question."""
+
+    text: str
+    """The answer, as far as it went."""
+    finish: str
+    """`stop`, `length`, or `cut`: by Ctrl-C or by a failure."""
+    usage: Usage | None
+    """What it took; None when it was cut."""
+    seconds: float
+    """From the question to the end."""
+    failure: EngineFailed | None
+    """Why it could not go on, if it could not."""
+
+
+class _Stop:
+    """Ctrl-C during an answer, which may come before the engine has taken the question."""
+
+    def __init__(self) -> None:
+        self._pressed = False
+        self._generation: Generation | None = None
+
+    def press(self) -> None:
+        self._pressed = True
+        if self._generation:
+            self._generation.cancel()
+
+    def watch(self, generation: Generation) -> None:
+        self._generation = generation
+        if self._pressed:
+            generation.cancel()
+
+
+def ask(
+    engine: Engine,
+    request: GenerationRequest,
+    *,
+    screen: Screen,
+    interrupts: Interrupts,
+    on_accepted: Callable[[], object],
+) -> Answer:
+    """Ask the engine, show the answer as it comes, and return it.
+
+    Args:
+        engine: the model.
+        request: the conversation, with a question at its end.
+        screen: where the answer appears.
+        interrupts: Ctrl-C stops the answer.
+        on_accepted: called once the engine has taken the question, before the answer.
+
+    Raises:
+        MlxbunError: the engine did not take the question.
+    """
+    stop = _Stop()
+    began = time.monotonic()
+    with interrupts.calling(stop.press), _no_echo():
+        generation = engine.submit(request)
+        on_accepted()
+        stop.watch(generation)
+        return _take(generation, screen, began)
+
+
+def _take(generation: Generation, screen: Screen, began: float) -> Answer:
+    texts: list[str] = []
+    end: Finished | None = None
+    failure: EngineFailed | None = None
+    try:
+        for event in generation:
+            if isinstance(event, TextDelta) and (text := clean(event.text)):
+                texts.append(text)
+                screen.push(text)
+            elif isinstance(event, Finished):
+                end = event
+    except EngineFailed as problem:
+        failure = problem
+    screen.finish()
+    return Answer(
+        text="".join(texts),
+        finish=end.reason if end else "cut",
+        usage=end.usage if end else None,
+        seconds=time.monotonic() - began,
+        failure=failure,
+    )
+
+
+@contextmanager
+def _no_echo() -> Iterator[None]:
+    """Keep what is typed meanwhile, and `^C`, from appearing in the middle of the answer."""
+    if not (sys.stdin and sys.stdin.isatty()):
+        yield
+        return
+    import termios
+
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+    quiet = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+    termios.tcsetattr(keyboard, termios.TCSANOW, quiet)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSANOW, before)
