@@ -18,7 +18,9 @@ from commands.doctor import doctor
 from commands.download import download
 from commands.generate import generate
 from commands.ls import ls
+from commands.ps import ps
 from commands.serve import serve
+from commands.stop import stop
 from core.paths import Paths
 
 app = typer.Typer(
@@ -55,6 +57,8 @@ app.command()(generate)
 app.command()(chat)
 app.command()(ls)
 app.command()(download)
+app.command()(ps)
+app.command()(stop)
 app.command()(doctor)
 app.add_typer(config_app, name="config")
 
