@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+import gc
+from typing import TYPE_CHECKING, Literal, cast
 
 from commands.chat.interrupts import end_program
-from core.engine.start import open_engine
+from core.engine.start import find_model, start_engine
 from core.errors import EngineStopped, MlxbunError, UsageProblem
+from core.machine.compute import prepare_compute
 from core.registry.cache import list_models
-from core.registry.resolve import resolve_model
 
 if TYPE_CHECKING:
     from commands._shared.console import Console
     from commands._shared.session import Session
     from commands.chat.interrupts import Interrupts
     from core.engine.engine import Engine
+    from core.registry.resolve import ModelRef
     from core.settings import Settings
 
 
@@ -27,11 +28,22 @@ class Models:
     """
 
     def __init__(self, session: Session, settings: Settings, console: Console) -> None:
+        """Decide how to compute; that is done once in a process, before the first model.
+
+        Raises:
+            MlxbunError: BackendMissing, or UsageProblem for a BLAS that cannot be used.
+        """
         self.name = ""
         self._session = session
         self._settings = settings
         self._console = console
         self._engine: Engine | None = None
+        self._plan = prepare_compute(
+            blas=settings.blas,
+            dequantize=cast(Literal["auto", "on", "off"], settings.dequantize),
+            cache=session.paths.cache,
+            environ=session.environ,
+        )
 
     @property
     def engine(self) -> Engine:
@@ -52,30 +64,12 @@ class Models:
         return self._engine is None or not self._engine.alive
 
     def open(self, name: str | None) -> None:
-        """Load a model that can chat; None: the setting, the cache's only one, or the starter.
+        """Load a model; None: the setting, the cache's only one, or the starter, fetched.
 
         Raises:
-            MlxbunError: as `open_engine`; UsageProblem for a model without a chat template.
+            MlxbunError: it is not there, does not fit, cannot be loaded or cannot chat.
         """
-        wanted = name or self._settings.model
-        lasting = self._lasting_name(wanted) if wanted and wanted != "starter" else None
-        with self._console.progress() as on_progress:
-            engine = open_engine(
-                name,
-                settings=self._settings,
-                paths=self._session.paths,
-                environ=self._session.environ,
-                on_progress=on_progress,
-                on_note=self._console.note,
-            )
-        if not engine.info.has_chat_template:
-            engine.close()
-            raise UsageProblem(
-                f"{engine.info.model_id} has no chat template, so it cannot chat.",
-                hint="`mlxbun generate --raw` continues a text with it.",
-            )
-        self._engine = engine
-        self.name = lasting or engine.info.model_id
+        self._load(self._find(name or self._settings.model))
 
     def change(self, name: str, interrupts: Interrupts) -> None:
         """Load another model in place of this one; when that fails, this one again.
@@ -83,17 +77,14 @@ class Models:
         Raises:
             MlxbunError: the other cannot be loaded. `lost` tells if this one could not be, either.
         """
-        if name != "starter":
-            self._lasting_name(name)  # refuses a wrong name while this model is still there
         before = self.name
         with interrupts.calling(end_program):
+            found = self._find(name)  # refuses a wrong name while this model is still there
             self.close()
-            try:
-                self.open(name)
-            except MlxbunError:
+            if failure := self._failure_of(found):
                 self._console.note(f"{name} cannot be loaded; loading {before} again.")
                 self.open(before)
-                raise
+                raise failure
 
     def known(self) -> list[str]:
         """Return the names of the models that the cache holds."""
@@ -105,11 +96,42 @@ class Models:
         if self._engine is not None:
             self._engine.close()
             self._engine = None
+            # An engine is a ring of objects: its weights would stay beside those of the next.
+            gc.collect()
 
-    def _lasting_name(self, name: str) -> str:
-        """Return the repo id that a name stands for, or the whole path of a folder."""
-        hub_cache = self._session.paths.hub_cache
-        found = resolve_model(name, hub_cache=hub_cache)
-        folder = Path(found.folder)
-        in_cache = folder.is_relative_to(hub_cache)
-        return found.model_id if in_cache else str(folder)
+    def _find(self, name: str | None) -> ModelRef:
+        with self._console.progress() as on_progress:
+            return find_model(
+                name,
+                plan=self._plan,
+                settings=self._settings,
+                paths=self._session.paths,
+                environ=self._session.environ,
+                on_progress=on_progress,
+                on_note=self._console.note,
+            )
+
+    def _load(self, model: ModelRef) -> None:
+        engine = start_engine(model, plan=self._plan, settings=self._settings)
+        if not engine.info.has_chat_template:
+            engine.close()
+            raise UsageProblem(
+                f"{engine.info.model_id} has no chat template, so it cannot chat.",
+                hint="`mlxbun generate --raw` continues a text with it.",
+            )
+        self._engine = engine
+        in_cache = model.folder.is_relative_to(self._session.paths.hub_cache)
+        by_name = in_cache and model.model_id in self.known()
+        self.name = model.model_id if by_name else str(model.folder)
+
+    def _failure_of(self, model: ModelRef) -> MlxbunError | None:
+        """Load a model; return why it cannot be, free of the frames that still hold its weights."""
+        try:
+            self._load(model)
+        except MlxbunError as problem:
+            problem.__cause__ = problem.__context__ = None
+            failure = problem.with_traceback(None)
+        else:
+            return None
+        gc.collect()
+        return failure
