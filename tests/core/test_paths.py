@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,28 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path)
     with pytest.raises(OSError, match="No space left"):
         run_out_of_space()
     assert target.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_writers_of_one_file_do_not_meet(tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    failures: list[Exception] = []
+
+    def write(text: bytes) -> None:
+        try:
+            for _ in range(50):
+                with atomic_write(target) as file:
+                    file.write(text)
+        except OSError as failure:
+            failures.append(failure)
+
+    threads = [threading.Thread(target=write, args=(bytes([65 + n]) * 999,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(set(target.read_bytes())) == 1
     assert list(tmp_path.iterdir()) == [target]
 
 
