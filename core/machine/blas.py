@@ -17,6 +17,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
@@ -132,18 +133,14 @@ def restore_names(cache: Path, search_path: str = "") -> Path | None:
 
 def _rename_symbols(patchelf: str, original: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
-    names = target.with_name(f"names.{os.getpid()}")
-    work = target.with_name(f"work.{os.getpid()}.so")
-    try:
+    with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
+        names, work = Path(scratch, "names"), Path(scratch, "work.so")
         names.write_text("".join(f"{a} {b}\n" for a, b in _RENAMED.items()), encoding="ascii")
         shutil.copyfile(original, work)
         command = [patchelf, "--rename-dynamic-symbols", str(names), str(work)]
         subprocess.run(command, check=True, capture_output=True, timeout=120)
         with atomic_write(target) as file:
             file.write(work.read_bytes())
-    finally:
-        names.unlink(missing_ok=True)
-        work.unlink(missing_ok=True)
 
 
 def _beside_python(search_path: str) -> str:
