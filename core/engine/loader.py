@@ -6,6 +6,7 @@ Runs on the engine's thread: MLX arrays belong to the thread that made them.
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from core.registry.weights import check_weights
 from core.units import format_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from core.machine.compute import ComputePlan
@@ -86,43 +88,56 @@ def load(
         mx.disable_compile()
     budget = plan.budget_bytes(memory_budget_gb, recommended_working_set())
     _refuse_oversized(folder, budget)
-    try:
+    with _blaming_files(folder):
         model, config = load_model(folder, lazy=True)
         parameters = int(get_total_parameters(model))
-        stored_as = _describe_storage(config)
-        loaded_as = _settle_weights(model, parameters, stored_as, plan, budget)
+        loaded_as = _settle_weights(model, parameters, _describe_storage(config), plan, budget)
         mx.eval(model.parameters())
         tokenizer = Tokenizer(load_tokenizer(folder, eos_token_ids=config.get("eos_token_id")))
+        weights = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
+        admission = _admission(model, config, budget, weights)
+    info = ModelInfo(
+        model_id=model_id,
+        model_type=str(config.get("model_type", "unknown")),
+        context_window=_context_window(config),
+        parameters=parameters,
+        quantization=_describe_storage(config),
+        loaded_as=loaded_as,
+        weights_bytes=weights,
+        has_chat_template=tokenizer.has_chat_template,
+        defaults=merge_sampling(defaults, _model_defaults(folder), _BUILT_IN),
+    )
+    return LoadedModel(
+        model=model,
+        tokenizer=tokenizer,
+        info=info,
+        compute=_describe_compute(plan),
+        budget_bytes=budget,
+        admission=admission,
+        threads=plan.threads,
+        cuttable=always_cuttable(make_prompt_cache(model)),
+    )
+
+
+@contextmanager
+def _blaming_files(folder: Path) -> Iterator[None]:
+    """Turn what mlx-lm raises on files that it cannot use into an error of ours.
+
+    Raises:
+        BadModelFiles: anything of that kind was raised.
+    """
+    try:
+        yield
     except (OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError) as problem:
         raise BadModelFiles(
             f"The model in {folder} cannot be loaded: {_one_line(problem)}",
             hint="Download it again, or check that mlx-lm supports this architecture.",
         ) from problem
-    weights = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
-    return LoadedModel(
-        model=model,
-        tokenizer=tokenizer,
-        info=ModelInfo(
-            model_id=model_id,
-            model_type=str(config.get("model_type", "unknown")),
-            context_window=_context_window(config),
-            parameters=parameters,
-            quantization=stored_as,
-            loaded_as=loaded_as,
-            weights_bytes=weights,
-            has_chat_template=tokenizer.has_chat_template,
-            defaults=merge_sampling(defaults, _model_defaults(folder), _BUILT_IN),
-        ),
-        compute=ComputeInfo(
-            device=device_name(),
-            blas=plan.blas,
-            compiler=plan.compiler,
-            notes=plan.notes,
-        ),
-        budget_bytes=budget,
-        admission=_admission(model, config, budget, weights),
-        threads=plan.threads,
-        cuttable=always_cuttable(make_prompt_cache(model)),
+
+
+def _describe_compute(plan: ComputePlan) -> ComputeInfo:
+    return ComputeInfo(
+        device=device_name(), blas=plan.blas, compiler=plan.compiler, notes=plan.notes
     )
 
 
