@@ -24,6 +24,14 @@ from commands._shared.options import (
 if TYPE_CHECKING:
     from commands._shared.session import Session
 
+ContinueOption = Annotated[
+    bool, typer.Option("--continue", help="Go on with the latest conversation.")
+]
+ResumeOption = Annotated[
+    str | None,
+    typer.Option("--resume", help="Go on with this one: its name or a part.", metavar="NAME"),
+]
+
 
 def chat(
     context: typer.Context,
@@ -31,13 +39,8 @@ def chat(
         str | None, typer.Argument(help="A folder, a repo id, or a part of one.")
     ] = None,
     system: Annotated[str | None, typer.Option("--system", help="System message.")] = None,
-    resume_last: Annotated[
-        bool, typer.Option("--continue", help="Go on with the latest conversation.")
-    ] = False,
-    resume: Annotated[
-        str | None,
-        typer.Option("--resume", help="Go on with this one: its name or a part.", metavar="NAME"),
-    ] = None,
+    resume_last: ContinueOption = False,
+    resume: ResumeOption = None,
     no_save: Annotated[
         bool, typer.Option("--no-save", help="Keep neither the conversation nor what is typed.")
     ] = False,

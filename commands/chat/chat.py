@@ -149,7 +149,7 @@ def _measured(usage: Usage) -> str:
     if usage.completion_tokens > 1 and usage.decode_seconds > 0:
         speed = f"{(usage.completion_tokens - 1) / usage.decode_seconds:.1f} tokens/s, "
     return (
-        f"[{speed}first token after {usage.prefill_seconds:.2f} s, "
+        f"[{speed}first after {usage.prefill_seconds:.2f} s; "
         f"{usage.completion_tokens} tokens; "
         f"{usage.cached_tokens} of {usage.prompt_tokens} prompt tokens cached]"
     )
