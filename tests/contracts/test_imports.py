@@ -33,7 +33,8 @@ print("\\n" + json.dumps({"code": code, "modules": sorted(sys.modules)}))
     "arguments",
     [["--help"], ["--version"], ["serve", "--help"], ["generate", "--help"],
      ["chat", "--help"], ["ls"],
-     ["ls", "--json"], ["ps"], ["stop", "--help"], ["config", "show"], ["download", "--help"], ["doctor", "--help"]],
+     ["ls", "--json"], ["ps"], ["stop", "--help"], ["config", "show"], ["download", "--help"],
+     ["doctor", "--help"]],
     ids=" ".join,
 )  # fmt: skip
 def test_light_commands_import_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:
