@@ -68,8 +68,6 @@ def load_blas(setting: str, *, cache: Path, search_path: str = "") -> Blas:
     Raises:
         UsageProblem: an explicit path that is no usable BLAS.
     """
-    if "mlx.core" in sys.modules:
-        return _reference("MLX was imported before mlxbun could load a faster BLAS.")
     if setting == "off":
         return _reference(None)
     if setting != "auto":
@@ -150,6 +148,9 @@ def _beside_python(search_path: str) -> str:
 
 def _load(library: str) -> str | None:
     """Load a library for the whole process; return why it cannot be used, or None."""
+    if "mlx.core" in sys.modules:
+        # Too late to come first, unless it did so before: a second engine in this process.
+        return None if _is_loaded(library) else "MLX was imported before it"
     try:
         # Look before it is global: a library that fails the trial must not shadow MLX's own.
         trial = ctypes.CDLL(library, mode=os.RTLD_LOCAL)
@@ -162,6 +163,14 @@ def _load(library: str) -> str | None:
         return "its cblas_sgemm gives a wrong product (64-bit integers?)"
     ctypes.CDLL(library, mode=os.RTLD_GLOBAL)
     return None
+
+
+def _is_loaded(library: str) -> bool:
+    try:
+        ctypes.CDLL(library, mode=os.RTLD_NOLOAD | os.RTLD_LAZY)
+    except OSError:
+        return False
+    return True
 
 
 def _multiplies_right(sgemm: ctypes._NamedFuncPointer) -> bool:

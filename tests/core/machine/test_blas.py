@@ -71,6 +71,16 @@ def test_too_late_is_said(tmp_path: Path) -> None:
 
 
 @linux
+def test_a_second_engine_finds_the_one_of_the_first(tmp_path: Path) -> None:
+    first = (
+        f"from core.machine.blas import load_blas; load_blas('auto', cache=Path({str(tmp_path)!r}))"
+    )
+    report = in_new_process("auto", tmp_path, before=f"{first}\nimport mlx.core")
+    assert report["fast"]
+    assert report["mapped"]
+
+
+@linux
 def test_a_cache_that_cannot_be_written_means_a_note_and_no_failure(tmp_path: Path) -> None:
     (tmp_path / "blas").write_text("a file in the way")
     report = in_new_process("auto", tmp_path, before="import ctypes.util as u\n"
