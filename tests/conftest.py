@@ -7,6 +7,7 @@ runs: `.cache/starter` in the repository, or the folder in `MLXBUN_TEST_CACHE`.
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,10 @@ from core.paths import Paths
 # On a fresh clone the first text takes a second: hypothesis builds its table of characters.
 settings.register_profile("mlxbun", suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("mlxbun")
+
+# A shell that runs the tests in the background has them ignore Ctrl-C, and every process that they
+# start with them. Tests send it, so it means here what it means to a user.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 

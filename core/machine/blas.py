@@ -148,9 +148,7 @@ def _beside_python(search_path: str) -> str:
 
 def _load(library: str) -> str | None:
     """Load a library for the whole process; return why it cannot be used, or None."""
-    if "mlx.core" in sys.modules:
-        # Too late to come first, unless it did so before: a second engine in this process.
-        return None if _is_loaded(library) else "MLX was imported before it"
+    was_loaded = _is_loaded(library)
     try:
         # Look before it is global: a library that fails the trial must not shadow MLX's own.
         trial = ctypes.CDLL(library, mode=os.RTLD_LOCAL)
@@ -161,6 +159,9 @@ def _load(library: str) -> str | None:
         return "it has no cblas_sgemm"
     if not _multiplies_right(multiply):
         return "its cblas_sgemm gives a wrong product (64-bit integers?)"
+    # With MLX there it comes too late, unless it came before: a second engine in this process.
+    if "mlx.core" in sys.modules and not was_loaded:
+        return "MLX was imported before it"
     ctypes.CDLL(library, mode=os.RTLD_GLOBAL)
     return None
 

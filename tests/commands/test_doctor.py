@@ -54,8 +54,8 @@ def test_a_broken_config_file_is_something_to_fix(content: str, fresh_environ: E
     config = Path(fresh_environ["HOME"], ".mlxbun", "config.toml")
     config.parent.mkdir()
     config.write_text(content)
-    (problem,) = _report(fresh_environ)["to_fix"]
-    assert "config file" in problem
+    problems = _report(fresh_environ)["to_fix"]  # a machine may have others, a missing g++
+    assert sum("config file" in problem for problem in problems) == 1
 
 
 def test_a_file_in_the_place_of_a_folder_is_something_to_fix(tmp_path: Path) -> None:
