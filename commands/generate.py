@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,8 +21,11 @@ from commands._shared.options import (
     TopPOption,
 )
 from core.errors import UsageProblem
+from core.registry.resolve import is_model_name
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from commands._shared.console import Console
     from commands._shared.session import Session
     from core.engine.engine import Engine
@@ -56,7 +60,9 @@ def generate(
     """Generate one answer and stream it to the terminal."""
     session: Session = context.obj
     console = session.console(json=json)
-    model, prompt = _split(words or [])
+    model, prompt = _split(
+        words or [], is_model=partial(is_model_name, hub_cache=session.paths.hub_cache)
+    )
     settings = session.settings(
         temperature=temperature,
         top_p=top_p,
@@ -85,27 +91,42 @@ def generate(
     engine.close()
 
 
-def _split(words: list[str]) -> tuple[str | None, str]:
-    """Tell MODEL from PROMPT: one word is the prompt, two are both; `-` or none is stdin.
+def _split(words: list[str], *, is_model: Callable[[str], bool]) -> tuple[str | None, str]:
+    """Tell MODEL from PROMPT: two words are both, `-` or none is stdin, one is the prompt.
 
-    A model alone with the prompt on stdin is `mlxbun generate MODEL -`.
+    One word that is a model's whole name, with a pipe to read from, is the model.
+
+    Args:
+        words: of the command line.
+        is_model: whether a word is the whole name of a model.
     """
     if len(words) > 2:
         raise UsageProblem(
             f"generate takes MODEL and PROMPT, but got {len(words)} words.",
             hint="Put the prompt in quotes.",
         )
+    piped = sys.stdin is not None and not sys.stdin.isatty()
+    if len(words) == 1 and piped and is_model(words[0]):
+        words = [*words, "-"]
     model = words[0] if len(words) == 2 else None
     prompt = words[-1] if words else "-"
-    if prompt == "-":
-        if sys.stdin.isatty():
-            raise UsageProblem(
-                "There is no prompt.", hint='Try: mlxbun generate "What is the capital of France?"'
-            )
-        prompt = sys.stdin.read()
+    prompt = _read_stdin(piped) if prompt == "-" else prompt
     if not prompt.strip():
         raise UsageProblem("The prompt is empty.")
+    if any("\ud800" <= character <= "\udfff" for character in prompt):
+        raise UsageProblem("The prompt is not UTF-8 text.")
     return model, prompt
+
+
+def _read_stdin(piped: bool) -> str:
+    if not piped:
+        raise UsageProblem(
+            "There is no prompt.", hint='Try: mlxbun generate "What is the capital of France?"'
+        )
+    try:
+        return sys.stdin.buffer.read().decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise UsageProblem("The prompt on stdin is not UTF-8 text.") from problem
 
 
 def _request(

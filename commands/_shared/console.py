@@ -155,5 +155,6 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list | tuple):
-        return ", ".join(map(str, value)) or "-"
-    return str(value)
+        return ", ".join(map(_cell, value)) or "-"
+    # What comes from a disk or the net must not move the cursor or break a table.
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in str(value))

@@ -96,7 +96,7 @@ def serve(
     from functools import partial
     from importlib.metadata import version
 
-    from commands.serve.listener import bind, url
+    from commands.serve.listener import bind, listen, url
 
     # First the port: whoever has to choose another should not wait for the model to hear of it.
     with bind(settings.host, settings.port) as listener:
@@ -114,6 +114,7 @@ def serve(
                 on_progress=on_progress,
                 on_note=console.note,
             )
+        listen(listener)  # before it is said: whoever reads it may connect
         _introduce(console, engine.info, engine.compute, url(listener))
         with registered(session.paths.run_folder, url=url(listener), model=engine.info.model_id):
             run_server(
@@ -123,6 +124,7 @@ def serve(
                 version=version("mlxbun"),
                 other_models=partial(usable_models, session.paths.hub_cache),
                 on_drain=lambda running: console.note(_farewell(running)),
+                on_cut=lambda running: console.note(_cut_off(running, settings.drain_timeout)),
             )
 
 
@@ -139,6 +141,11 @@ def _introduce(console: Console, info: ModelInfo, compute: ComputeInfo, base: st
         console.note(f"  {note}")
     console.note(f"listening on {base}")
     console.note(f"  curl {quote(base + path)} -H 'content-type: application/json' -d '{body}'")
+
+
+def _cut_off(running: int, seconds: float) -> str:
+    answers = "1 answer was" if running == 1 else f"{running} answers were"
+    return f"{answers} cut off after {seconds:g} seconds (--drain-timeout)"
 
 
 def _farewell(running: int) -> str:

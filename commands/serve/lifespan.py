@@ -130,6 +130,7 @@ class DrainingServer(uvicorn.Server):
         patience: float,
         alive: Callable[[], bool],
         on_drain: Callable[[int], None],
+        on_cut: Callable[[int], None],
     ) -> None:
         """Take what decides about the end.
 
@@ -139,11 +140,13 @@ class DrainingServer(uvicorn.Server):
             patience: seconds that running answers get.
             alive: says whether the engine can answer; without it the server drains too.
             on_drain: told the number of running requests when the drain begins.
+            on_cut: told the number of those that were cut off because their time was over.
         """
         super().__init__(config)
         self._drain = drain
         self._patience = patience
         self._on_drain = on_drain
+        self._on_cut: Callable[[int], None] | None = on_cut
         self._alive = alive
         self._deadline: float | None = None
         self._earliest = 0.0
@@ -168,6 +171,9 @@ class DrainingServer(uvicorn.Server):
             self._deadline = now + self._patience
             self._on_drain(self._drain.running)
         if now >= self._deadline:
+            if self._on_cut and self._drain.running:
+                self._on_cut(self._drain.running)
+                self._on_cut = None
             self._drain.give_up()
         done = self._drain.running == 0 and now >= self._earliest
         return done or now >= self._deadline + _GRACE

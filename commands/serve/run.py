@@ -29,6 +29,7 @@ def run_server(
     version: str,
     other_models: Callable[[], Mapping[str, bool]],
     on_drain: Callable[[int], None],
+    on_cut: Callable[[int], None],
 ) -> None:
     """Answer requests until a signal has ended that, then close the engine.
 
@@ -39,6 +40,7 @@ def run_server(
         version: ours.
         other_models: returns the models in the cache, each with whether it sees.
         on_drain: told the number of running requests when the drain begins.
+        on_cut: told the number of those that were cut off because their time was over.
 
     Raises:
         AddressInUse: another server took the port since the socket was bound.
@@ -62,6 +64,7 @@ def run_server(
         patience=settings.drain_timeout,
         alive=lambda: engine.alive,
         on_drain=on_drain,
+        on_cut=on_cut,
     )
     listen(listener)
     with drain_on_signals(options.drain):

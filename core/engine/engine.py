@@ -157,7 +157,8 @@ class Engine:
             max_tokens=min(wanted, room),
             output=OutputPipeline(decode=self._loaded.tokenizer.decode, stops=request.stop),
         )
-        self._inbox.put(row)
+        worker = self._worker
+        self._inbox.put(row, running=len(worker.rows) if worker else 0)
         self._submitted += 1
         return generation
 

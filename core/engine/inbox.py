@@ -31,8 +31,12 @@ class Inbox:
 
     # Any thread.
 
-    def put(self, row: Row) -> None:
+    def put(self, row: Row, *, running: int) -> None:
         """Leave a row.
+
+        Args:
+            row: the row.
+            running: rows that run.
 
         Raises:
             QueueFull: too many wait.
@@ -40,7 +44,7 @@ class Inbox:
         """
         with self._changed:
             self._refuse_when_closed()
-            self.scheduler.enqueue(row)
+            self.scheduler.enqueue(row, running=running)
             self._changed.notify_all()
 
     def call(self, work: Callable[[], Any]) -> Future[Any]:

@@ -13,7 +13,13 @@ from typing import TYPE_CHECKING, Any
 import mlx.core as mx
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
-from mlx_lm.utils import dequantize_model, get_total_parameters, load_model, load_tokenizer
+from mlx_lm.utils import (
+    dequantize_model,
+    get_total_parameters,
+    load_config,
+    load_model,
+    load_tokenizer,
+)
 
 from core.engine.cache.snapshot import always_cuttable
 from core.engine.device import device_name, recommended_working_set
@@ -21,9 +27,9 @@ from core.engine.info import ComputeInfo, ModelInfo
 from core.engine.measure import measure_kv
 from core.engine.request import SamplingParams
 from core.engine.tokenizer import Tokenizer
-from core.errors import BadModelFiles, DoesNotFit
+from core.errors import BadModelFiles, DoesNotFit, MlxbunError
 from core.fit.admission import Admission, transient_bytes
-from core.registry.weights import check_weights
+from core.registry.weights import check_weights, count_tensors
 from core.units import format_bytes
 
 if TYPE_CHECKING:
@@ -89,6 +95,7 @@ def load(
     budget = plan.budget_bytes(memory_budget_gb, recommended_working_set())
     _refuse_oversized(folder, budget)
     with _blaming_files(folder):
+        _refuse_absurd(folder)
         model, config = load_model(folder, lazy=True)
         parameters = int(get_total_parameters(model))
         loaded_as = _settle_weights(model, parameters, _describe_storage(config), plan, budget)
@@ -128,7 +135,10 @@ def _blaming_files(folder: Path) -> Iterator[None]:
     """
     try:
         yield
-    except (OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError) as problem:
+    except MlxbunError:
+        raise
+    # Foreign code on foreign files: whatever it raises, they cannot be used.
+    except Exception as problem:
         raise BadModelFiles(
             f"The model in {folder} cannot be loaded: {_one_line(problem)}",
             hint="Download it again, or check that mlx-lm supports this architecture.",
@@ -181,6 +191,15 @@ def _settle_weights(
         model.set_dtype(mx.float32)
         return f"{stored_as}, float32 scales"
     return stored_as
+
+
+def _refuse_absurd(folder: Path) -> None:
+    """Refuse a config that promises more layers than there are tensors, before they are built."""
+    config = load_config(folder)
+    layers = (config.get("text_config") or config).get("num_hidden_layers")
+    tensors = count_tensors(folder)
+    if isinstance(layers, int) and layers > tensors:
+        raise ValueError(f"config.json promises {layers} layers, but there are {tensors} tensors")
 
 
 def unpack_weights(model: Any) -> None:
@@ -259,5 +278,7 @@ def _describe_storage(config: dict[str, Any]) -> str:
 
 
 def _one_line(problem: Exception) -> str:
-    text = " ".join(str(problem).split()) or type(problem).__name__
+    text = " ".join(str(problem).split())
+    if not isinstance(problem, OSError | ValueError | RuntimeError) or not text:
+        text = f"{type(problem).__name__} {text}".strip()  # a bare key says nothing
     return text if len(text) <= 300 else text[:297] + "..."

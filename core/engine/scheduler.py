@@ -74,13 +74,17 @@ class Scheduler:
     waiting: deque[Row] = field(default_factory=deque)
     """In the order they came."""
 
-    def enqueue(self, row: Row) -> None:
+    def enqueue(self, row: Row, *, running: int = 0) -> None:
         """Let a row wait for its turn.
+
+        Args:
+            row: the row.
+            running: rows that run; those that a free place is there for do not count as waiting.
 
         Raises:
             QueueFull: too many wait already.
         """
-        if len(self.waiting) >= self.queue_limit:
+        if len(self.waiting) >= self.queue_limit + max(0, self.cap - running):
             raise QueueFull(
                 f"{len(self.waiting)} requests are waiting already.",
                 hint="Try again in a moment.",

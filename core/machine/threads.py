@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _STAT = Path("/proc/stat")
 _SECONDS_BETWEEN = 0.5
+_SECONDS_STALE = 2.0
 # A core that others use for less than this part still counts as free.
 _TOLERATED = 0.3
 
@@ -62,6 +63,8 @@ class ThreadKeeper:
             return None
         (then, busy_then, own_then), self._last = self._last, self._sample()
         now, busy, own = self._last
+        if now - then > _SECONDS_STALE:
+            return None  # we rested meanwhile: that others worked then says nothing of now
         others = (busy - busy_then - (own - own_then)) / (now - then)
         free = len(self._cores) - max(0.0, others)
         count = max(1, min(len(self._cores), int(free + _TOLERATED)))

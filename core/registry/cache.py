@@ -54,6 +54,7 @@ def list_models(hub_cache: Path) -> list[CachedModel]:
     """
     try:
         folders = sorted(path for path in hub_cache.iterdir() if path.name.startswith(_PREFIX))
+        folders = [folder for folder in folders if folder.name != _PREFIX]
     except FileNotFoundError:
         return []
     except OSError as problem:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.errors import Ambiguous, BadModelFiles, NotFound, UsageProblem
+from core.errors import Ambiguous, BadModelFiles, NotFound, StoreCorrupt, UsageProblem
 from core.registry.cache import CachedModel, list_models
 from core.registry.snapshot import find_problem
 from core.registry.starter import STARTER_IDS
@@ -48,7 +48,7 @@ def resolve_model(name: str, *, hub_cache: Path) -> ModelRef:
     models = list_models(hub_cache)
     if exact := [model for model in models if model.repo_id == name]:
         return _checked(exact[0])
-    folder = Path(name).expanduser()
+    folder = _folder(name)
     if _is_path(name) or (folder / "config.json").exists():
         return _local(name, folder)
     matches = [model for model in models if name.lower() in model.repo_id.lower()]
@@ -60,6 +60,16 @@ def resolve_model(name: str, *, hub_cache: Path) -> ModelRef:
     if folder.exists():
         return _local(name, folder)
     raise _not_found(name, models)
+
+
+def is_model_name(name: str, *, hub_cache: Path) -> bool:
+    """Return whether a word is the whole name of a model: `starter`, a repo id or a folder."""
+    try:
+        if name == "starter" or (Path(name).expanduser() / "config.json").is_file():
+            return True
+        return any(model.repo_id == name for model in list_models(hub_cache))
+    except (OSError, ValueError, RuntimeError, StoreCorrupt):  # a prompt can be any text
+        return False
 
 
 def default_model(*, hub_cache: Path) -> ModelRef | None:
@@ -94,6 +104,17 @@ def find_starter(*, hub_cache: Path) -> ModelRef | None:
 def _starters(models: Iterable[CachedModel]) -> list[CachedModel]:
     found = [model for model in models if model.repo_id in STARTER_IDS]
     return sorted(found, key=lambda model: STARTER_IDS.index(model.repo_id))
+
+
+def _folder(name: str) -> Path:
+    """Return the folder that a name would be; names that no folder can have are not found."""
+    try:
+        folder = Path(name).expanduser()
+        folder.exists()
+    except (OSError, ValueError, RuntimeError) as problem:
+        shown = name if len(name) < 80 else name[:77] + "..."
+        raise NotFound(f"No model is called {shown!r}.", hint=_FETCH_HINT) from problem
+    return folder
 
 
 def _is_path(name: str) -> bool:

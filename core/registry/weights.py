@@ -68,6 +68,15 @@ def check_weights(folder: Path) -> int:
     )
 
 
+def count_tensors(folder: Path) -> int:
+    """Return how many tensors a model folder holds.
+
+    Raises:
+        BadModelFiles: a file that is broken or cut short.
+    """
+    return sum(len(read_header(file)) for file in folder.glob("model*.safetensors"))
+
+
 def _broken(path: Path, reason: str) -> BadModelFiles:
     return BadModelFiles(
         f"The weights file {path} is broken: {reason}.", hint="Download the model again."

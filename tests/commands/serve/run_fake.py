@@ -44,6 +44,7 @@ def main(delay: float, patience: float, submit: float, death: float) -> None:
             version="0.0.0",
             other_models=dict,
             on_drain=lambda running: _say(f"draining {running}"),
+            on_cut=lambda running: _say(f"cut {running}"),
         )
     _say("closed" if engine.closed else "left open")
 

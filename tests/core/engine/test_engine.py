@@ -367,7 +367,7 @@ def test_the_queue_is_bounded(open_tiny: OpenEngine) -> None:
     engine = open_tiny(batch=1)
     release = threading.Event()
     engine.run_exclusive(release.wait)
-    generations = [engine.submit(request(max_tokens=1)) for _ in range(64)]
+    generations = [engine.submit(request(max_tokens=1)) for _ in range(1 + 64)]
     with pytest.raises(QueueFull):
         engine.submit(request())
     release.set()

@@ -48,10 +48,10 @@ def test_cuts_fall_on_the_boundaries_that_are_left() -> None:
 
 def test_the_queue_refuses_when_full() -> None:
     scheduler = Scheduler(cap=1, queue_limit=2)
-    scheduler.enqueue(make_row())
-    scheduler.enqueue(make_row())
+    scheduler.enqueue(make_row(), running=1)
+    scheduler.enqueue(make_row(), running=1)
     with pytest.raises(QueueFull, match="2 requests are waiting"):
-        scheduler.enqueue(make_row())
+        scheduler.enqueue(make_row(), running=1)
 
 
 def test_cancelled_rows_leave_the_queue() -> None:

@@ -56,6 +56,12 @@ def test_it_does_not_look_at_every_step() -> None:
     assert machine.run(0.5, ours=0, others=4) == 1
 
 
+def test_what_others_did_while_we_rested_does_not_count() -> None:
+    machine = Machine()
+    assert machine.run(60, ours=0, others=4) == 4
+    assert machine.run(1, ours=4, others=0) == 4
+
+
 def test_reading_errors_of_the_clock_do_not_count_as_more_cores() -> None:
     assert Machine().run(1, ours=4.3, others=-0.3) == 4
 
