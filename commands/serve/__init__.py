@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from commands._shared.console import Console
     from commands._shared.session import Session
     from core.engine.info import ComputeInfo, ModelInfo
+    from core.settings import Settings
 
 
 def serve(
@@ -74,7 +75,6 @@ def serve(
     Ctrl-C lets running answers finish; a second one ends at once.
     """
     session: Session = context.obj
-    console = session.console()
     settings = session.settings(
         host=host,
         port=port,
@@ -92,12 +92,17 @@ def serve(
         keep_alive=keep_alive,
         drain_timeout=drain_timeout,
     ).values
+    _serve(session, model, settings)
 
+
+def _serve(session: Session, model: str | None, settings: Settings) -> None:
+    """Take the port, load the model, say so, and answer until stopped."""
     from functools import partial
     from importlib.metadata import version
 
     from commands.serve.listener import bind, listen, url
 
+    console = session.console()
     # First the port: whoever has to choose another should not wait for the model to hear of it.
     with bind(settings.host, settings.port) as listener:
         from commands.serve.run import run_server
