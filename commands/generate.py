@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from commands._shared.engine import open_shown
 from commands._shared.options import (
     BlasOption,
     DequantizeOption,
@@ -75,17 +76,7 @@ def generate(
         batch=1,
     ).values
     request = _request(prompt, raw=raw, system=system, stop=stop or [], seed=seed)
-    from core.engine.start import open_engine
-
-    with console.progress() as on_progress:
-        engine = open_engine(
-            model,
-            settings=settings,
-            paths=session.paths,
-            environ=session.environ,
-            on_progress=on_progress,
-            on_note=console.note,
-        )
+    engine = open_shown(model, settings=settings, session=session, console=console)
     _answer(engine, request, console)
     # Not in a `finally`: whoever presses Ctrl-C does not wait for the step that is under way.
     engine.close()

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from commands._shared.engine import open_shown
 from commands._shared.options import (
     BatchOption,
     BlasOption,
@@ -106,19 +107,10 @@ def _serve(session: Session, model: str | None, settings: Settings) -> None:
     # First the port: whoever has to choose another should not wait for the model to hear of it.
     with bind(settings.host, settings.port) as listener:
         from commands.serve.run import run_server
-        from core.engine.start import open_engine
         from core.registry.cache import usable_models
         from core.servers import registered
 
-        with console.progress() as on_progress:
-            engine = open_engine(
-                model,
-                settings=settings,
-                paths=session.paths,
-                environ=session.environ,
-                on_progress=on_progress,
-                on_note=console.note,
-            )
+        engine = open_shown(model, settings=settings, session=session, console=console)
         listen(listener)  # before it is said: whoever reads it may connect
         _introduce(console, engine.info, engine.compute, url(listener))
         with registered(session.paths.run_folder, url=url(listener), model=engine.info.model_id):
