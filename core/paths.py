@@ -34,6 +34,11 @@ class Paths:
         """Where running servers leave their files."""
         return self.home / "run"
 
+    @property
+    def figures_file(self) -> Path:
+        """What was measured on this machine, for `core.figures`."""
+        return self.home / "bench.db"
+
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Paths:
         """Work the folders out of an environment, by the rules of each owner.
