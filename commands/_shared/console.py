@@ -90,17 +90,24 @@ class Console:
         if not self._err.isatty():
             yield _PlainProgress(self)
             return
-        from rich.progress import BarColumn, DownloadColumn, TransferSpeedColumn
+        from rich.progress import BarColumn, TimeRemainingColumn
         from rich.progress import Progress as Bars
 
-        columns = ("{task.description}", BarColumn(), DownloadColumn(), TransferSpeedColumn())
+        columns = (
+            "{task.description}",
+            BarColumn(),
+            "{task.fields[amount]}",
+            TimeRemainingColumn(),
+        )
         with Bars(*columns, console=self._rich(self._err), transient=True) as bars:
             tasks: dict[str, Any] = {}
 
             def show(report: Progress, /) -> None:
                 if report.task not in tasks:
-                    tasks[report.task] = bars.add_task(report.task, total=report.total)
-                bars.update(tasks[report.task], completed=report.done, total=report.total)
+                    tasks[report.task] = bars.add_task(report.task, total=report.total, amount="")
+                task, speed = tasks[report.task], bars.tasks[tasks[report.task]].speed
+                amount = _amount(report, speed)
+                bars.update(task, completed=report.done, total=report.total, amount=amount)
 
             yield show
 
@@ -145,8 +152,23 @@ class _PlainProgress:
         if self._shown.get(report.task, -1) >= quarter:
             return
         self._shown[report.task] = quarter
-        size = f" of {format_bytes(report.total)}" if report.total else ""
-        self._console.note(f"{report.task}: {quarter * 25}%{size}" if size else report.task)
+        whole = f": {quarter * 25}% of {_count(report.total, report.unit)}" if report.total else ""
+        self._console.note(report.task + whole)
+
+
+def _amount(report: Progress, speed: float | None) -> str:
+    """Return how much is done, of bytes also how fast: `12 of 45 figures`."""
+    if report.unit != "bytes":
+        return (
+            f"{report.done} of {report.total} {report.unit}" if report.total else str(report.done)
+        )
+    whole = f" of {format_bytes(report.total)}" if report.total else ""
+    pace = f", {format_bytes(speed)}/s" if speed else ""
+    return format_bytes(report.done) + whole + pace
+
+
+def _count(number: int, unit: str) -> str:
+    return format_bytes(number) if unit == "bytes" else f"{number} {unit}"
 
 
 def _cell(value: Any) -> str:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from core.engine.pacing import Preference
-    from core.engine.request import GenerationRequest, SamplingParams
+    from core.engine.request import ChatPrompt, GenerationRequest, SamplingParams, TextPrompt
 
 _log = logging.getLogger("mlxbun.engine")
 _Result = TypeVar("_Result")
@@ -161,6 +161,15 @@ class Engine:
         self._inbox.put(row, running=len(worker.rows) if worker else 0)
         self._submitted += 1
         return generation
+
+    def count_tokens(self, prompt: ChatPrompt | TextPrompt) -> int:
+        """Return how many tokens a prompt has, in the caller's thread; nothing is computed.
+
+        Raises:
+            BadRequest: the chat template refuses the conversation, or there is none.
+            ContextTooLong: they leave no token to generate.
+        """
+        return len(self._prompts.build(prompt).tokens)
 
     def run_exclusive(self, work: Callable[[], _Result]) -> Future[_Result]:
         """Run `work` on the engine's thread between two steps and return its future.

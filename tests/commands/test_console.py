@@ -67,3 +67,23 @@ def test_progress_in_a_log_is_a_line_per_quarter(total: int | None) -> None:
         assert lines == [f"copying: {p}% of 400 B" for p in (0, 25, 50, 75, 100)]
     else:
         assert lines == ["copying"]
+
+
+def test_progress_counts_what_it_is_told() -> None:
+    streams = Streams()
+    with streams.console.progress() as show:
+        for done in (0, 3, 4):
+            show(Progress(task="measuring", done=done, total=4, unit="figures"))
+    lines = streams.err.getvalue().splitlines()
+    assert lines == [f"measuring: {p}% of 4 figures" for p in (0, 75, 100)]
+
+
+def test_progress_on_a_terminal_is_a_bar_with_amounts() -> None:
+    streams = Streams()
+    streams.err.isatty = lambda: True  # type: ignore[method-assign]
+    with streams.console.progress() as show:
+        show(Progress(task="measuring", done=3, total=4, unit="figures"))
+        show(Progress(task="copying", done=2_000_000, total=None))
+    shown = streams.err.getvalue()
+    assert "3 of 4 figures" in shown
+    assert "2 MB" in shown

@@ -430,3 +430,13 @@ next(iter(engine.submit(GenerationRequest(prompt=TextPrompt(text="hello")))))
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_tokens_are_counted_without_computing(open_tiny: OpenEngine) -> None:
+    engine = open_tiny()
+    chat = ChatPrompt(messages=({"role": "user", "content": "hello"},))
+    assert engine.count_tokens(TextPrompt(text="hello")) == len("hello")
+    counted = engine.count_tokens(chat)
+    assert engine.stats().prompt_tokens == 0
+    generation = engine.submit(GenerationRequest(prompt=chat, max_tokens=1))
+    assert generation.prompt_tokens == counted
