@@ -7,6 +7,7 @@
     ├── NotFound               no such model, setting or file
     ├── Ambiguous              a name that fits several models
     ├── AddressInUse           the port is taken
+    ├── AlreadyRunning         the same work is under way, here or in another process
     ├── DoesNotFit             needs more memory or disk than there is
     ├── BackendMissing         MLX has no compute backend on this machine
     ├── BadModelFiles          a model folder that cannot be loaded
@@ -89,6 +90,10 @@ class Ambiguous(MlxbunError):
 
 class AddressInUse(MlxbunError):
     """The address to listen on is taken."""
+
+
+class AlreadyRunning(MlxbunError):
+    """The same work is under way already, in this process or in another one."""
 
 
 class DoesNotFit(MlxbunError):

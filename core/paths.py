@@ -35,6 +35,16 @@ class Paths:
         return self.home / "run"
 
     @property
+    def token_file(self) -> Path:
+        """Our own copy of a Hugging Face token, for `core.hf_token`."""
+        return self.home / "hf-token"
+
+    @property
+    def downloads_file(self) -> Path:
+        """Which downloads run and have run, for `core.download.ledger`."""
+        return self.cache / "downloads.db"
+
+    @property
     def figures_file(self) -> Path:
         """What was measured on this machine, for `core.figures`."""
         return self.home / "bench.db"

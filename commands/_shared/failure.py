@@ -1,8 +1,8 @@
 """What a failed command tells the shell: one table from our error types to exit codes.
 
 Codes: 1 failed, 2 wrong usage, 3 not found, 4 does not fit, 5 the machine lacks something,
-6 download, 7 model files, 8 the engine, 9 the engine was lost. (130, interrupted, is the entry
-point's.)
+6 download, 7 model files, 8 the engine, 9 the engine was lost, 10 the same work is under way.
+(130, interrupted, is the entry point's.)
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ EXIT_CODES: dict[type[errors.MlxbunError], int] = {
     errors.NotFound: 3,
     errors.Ambiguous: 3,
     errors.AddressInUse: 5,
+    errors.AlreadyRunning: 10,
     errors.DoesNotFit: 4,
     errors.BackendMissing: 5,
     errors.BadModelFiles: 7,

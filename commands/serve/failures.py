@@ -27,6 +27,7 @@ STATUSES: dict[type[errors.MlxbunError], int] = {
     errors.NotFound: 404,
     errors.Ambiguous: 400,
     errors.AddressInUse: 500,
+    errors.AlreadyRunning: 409,
     errors.DoesNotFit: 507,
     errors.BackendMissing: 500,
     errors.BadModelFiles: 500,
