@@ -112,7 +112,9 @@ class Models:
             )
 
     def _load(self, model: ModelRef) -> None:
-        engine = start_engine(model, plan=self._plan, settings=self._settings)
+        engine = start_engine(
+            model, plan=self._plan, settings=self._settings, cache=self._session.paths.cache
+        )
         if not engine.info.has_chat_template:
             engine.close()
             raise UsageProblem(

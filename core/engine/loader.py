@@ -18,7 +18,6 @@ from mlx_lm.utils import (
     get_total_parameters,
     load_config,
     load_model,
-    load_tokenizer,
 )
 
 from core.engine.cache.snapshot import always_cuttable
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from core.engine.tokenizer_card import CardShelf
     from core.machine.compute import ComputePlan
     from core.machine.threads import ThreadKeeper
 
@@ -76,6 +76,7 @@ def load(
     plan: ComputePlan,
     defaults: SamplingParams,
     memory_budget_gb: float | None,
+    shelf: CardShelf | None = None,
 ) -> LoadedModel:
     """Load a model folder.
 
@@ -85,6 +86,7 @@ def load(
         plan: how to compute.
         defaults: the server's sampling defaults; what is None there comes from the model.
         memory_budget_gb: memory for weights and caches in GB (10^9 bytes), or None.
+        shelf: where tokenizers are kept between starts, or None.
 
     Raises:
         BadModelFiles: files are missing, cut short, or of a kind that mlx-lm does not know.
@@ -100,7 +102,7 @@ def load(
         parameters = int(get_total_parameters(model))
         loaded_as = _settle_weights(model, parameters, _describe_storage(config), plan, budget)
         mx.eval(model.parameters())
-        tokenizer = Tokenizer(load_tokenizer(folder, eos_token_ids=config.get("eos_token_id")))
+        tokenizer = Tokenizer.load(folder, eos_ids=config.get("eos_token_id"), shelf=shelf)
         weights = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
         admission = _admission(model, config, budget, weights)
     info = ModelInfo(

@@ -15,6 +15,7 @@ from core.units import GIB
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from core.engine.engine import Engine
     from core.paths import Paths
@@ -61,7 +62,7 @@ def open_engine(
         on_progress=on_progress,
         on_note=on_note,
     )
-    return start_engine(found, plan=plan, settings=settings)
+    return start_engine(found, plan=plan, settings=settings, cache=paths.cache)
 
 
 def find_model(
@@ -104,16 +105,26 @@ def find_model(
     )
 
 
-def start_engine(model: ModelRef, *, plan: ComputePlan, settings: Settings) -> Engine:
+def start_engine(model: ModelRef, *, plan: ComputePlan, settings: Settings, cache: Path) -> Engine:
     """Load a model folder and return the running engine.
+
+    Args:
+        model: the model.
+        plan: how to compute.
+        settings: the merged settings.
+        cache: our folder for what can be made again.
 
     Raises:
         BackendMissing: MLX is installed without what it needs here.
         BadModelFiles, DoesNotFit: see `core.engine.loader.load`.
     """
     try:
+        from core.engine.slim import import_mlx_lm
+
+        import_mlx_lm()
         from core.engine.engine import Engine, EngineOptions
         from core.engine.loader import load
+        from core.engine.tokenizer_card import CardShelf
     except ImportError as problem:
         raise BackendMissing(
             f"MLX cannot be imported: {problem}.",
@@ -133,6 +144,7 @@ def start_engine(model: ModelRef, *, plan: ComputePlan, settings: Settings) -> E
             plan=plan,
             defaults=defaults,
             memory_budget_gb=settings.memory_budget,
+            shelf=CardShelf(cache / "tokenizers"),
         ),
         EngineOptions(
             batch=settings.batch,

@@ -6,14 +6,30 @@ Safe to call from any thread: encoding happens in the caller's, decoding in the 
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
+from core.engine.slim import load_tokenizer
+from core.engine.template import ChatTemplate
+from core.engine.tokenizer_card import CardShelf, TokenizerCard, make_card
 from core.errors import BadRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from core.engine.request import ChatPrompt
+
+
+class Codec(Protocol):
+    """Text to tokens and back."""
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        """Return the text of tokens, special ones left out."""
+        ...
+
+    def encode(self, text: str, *, special: bool) -> list[int]:
+        """Return the tokens of a text, with special ones of the tokenizer's own if wanted."""
+        ...
 
 
 class Tokenizer:
@@ -21,28 +37,84 @@ class Tokenizer:
 
     Attributes:
         eos_ids: tokens that end an answer.
-        has_chat_template: whether conversations can be rendered.
         longest_token: bytes of the longest token; n bytes of text are at least n / that tokens.
     """
 
-    def __init__(self, wrapper: Any) -> None:
-        """Wrap what `mlx_lm.utils.load_tokenizer` returns."""
-        self._wrapper = wrapper
-        self._lock = threading.Lock()
-        # The Rust tokenizer is free of the Python layer's state and several times faster.
-        self._fast = getattr(wrapper, "backend_tokenizer", None)
-        self.eos_ids: frozenset[int] = frozenset(wrapper.eos_token_ids)
-        self.has_chat_template: bool = bool(wrapper.has_chat_template)
-        self.longest_token: int = max(len(t.encode()) for t in wrapper.get_vocab())
+    def __init__(
+        self,
+        codec: Codec,
+        render: Callable[..., str] | None,
+        *,
+        eos_ids: frozenset[int],
+        longest_token: int,
+    ) -> None:
+        """Take the parts.
+
+        Args:
+            codec: encodes and decodes.
+            render: takes the messages and the template's variables; None: no chat template.
+            eos_ids: see above.
+            longest_token: see above.
+        """
+        self._codec = codec
+        self._render = render
+        self.eos_ids = eos_ids
+        self.longest_token = longest_token
+
+    @classmethod
+    def load(cls, folder: Path, *, eos_ids: Any, shelf: CardShelf | None) -> Tokenizer:
+        """Return the tokenizer of a model folder.
+
+        Args:
+            folder: the model's.
+            eos_ids: what its config.json says; one, several or None.
+            shelf: keeps what transformers made of the folder for the next start, or None.
+
+        Raises:
+            Exception: what transformers raises on files that it cannot use.
+        """
+        if (card := shelf.find(folder) if shelf else None) is None:
+            wrapper = load_tokenizer(folder, eos_ids)
+            if (card := make_card(wrapper)) is None:
+                return cls.wrapping(wrapper)
+            if shelf:
+                shelf.keep(folder, card)
+        return cls.from_card(card)
+
+    @classmethod
+    def from_card(cls, card: TokenizerCard) -> Tokenizer:
+        """Return the tokenizer that a card describes."""
+        template = ChatTemplate(card.templates, card.special_tokens, thinking=card.thinking)
+        return cls(
+            _FastCodec(card.backend),
+            template.render if card.templates else None,
+            eos_ids=frozenset(card.eos_ids),
+            longest_token=card.longest_token,
+        )
+
+    @classmethod
+    def wrapping(cls, wrapper: Any) -> Tokenizer:
+        """Return a tokenizer that does what mlx-lm's wrapper does, Python code of its own too."""
+
+        def render(messages: Sequence[Any], **variables: Any) -> str:
+            text: str = wrapper.apply_chat_template(messages, tokenize=False, **variables)
+            return text
+
+        return cls(
+            _WrappedCodec(wrapper),
+            render if wrapper.has_chat_template else None,
+            eos_ids=frozenset(wrapper.eos_token_ids),
+            longest_token=max(len(token.encode()) for token in wrapper.get_vocab()),
+        )
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether conversations can be rendered."""
+        return self._render is not None
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens, special ones left out."""
-        if self._fast is not None:
-            text: str = self._fast.decode(list(tokens), skip_special_tokens=True)
-            return text
-        with self._lock:
-            decoded: str = self._wrapper.decode(list(tokens), skip_special_tokens=True)
-            return decoded
+        return self._codec.decode(tokens)
 
     def encode(self, text: str, *, special: bool) -> list[int]:
         """Return the tokens of a text.
@@ -52,14 +124,7 @@ class Tokenizer:
             special: let the tokenizer add its own special tokens (BOS). True for raw text; a
                 rendered conversation has them in its text already.
         """
-        if self._fast is not None:
-            # A batch of one: unlike `encode`, it leaves the interpreter free for other threads.
-            encodings = self._fast.encode_batch([text], add_special_tokens=special)
-            ids: list[int] = encodings[0].ids
-            return ids
-        with self._lock:
-            encoded: list[int] = self._wrapper.encode(text, add_special_tokens=special)
-            return list(encoded)
+        return self._codec.encode(text, special=special)
 
     def render(self, prompt: ChatPrompt, *, generation_prompt: bool = True) -> str:
         """Return the text of a conversation.
@@ -71,7 +136,7 @@ class Tokenizer:
         Raises:
             BadRequest: there is no chat template, or it refuses the conversation.
         """
-        if not self.has_chat_template:
+        if self._render is None:
             raise BadRequest(
                 "prompt build failed: this model has no chat template",
                 field="messages",
@@ -80,13 +145,49 @@ class Tokenizer:
         # Templates concatenate the content of an assistant turn that only called tools.
         messages = [{**m, "content": m.get("content") or ""} for m in prompt.messages]
         try:
-            text: str = self._wrapper.apply_chat_template(
-                messages,
-                tokenize=False,
-                add_generation_prompt=generation_prompt,
-                **prompt.template_kwargs,
+            return self._render(
+                messages, add_generation_prompt=generation_prompt, **prompt.template_kwargs
             )
         # A template is a foreign program: whatever it raises, it refuses this conversation.
         except Exception as refusal:
             raise BadRequest(f"prompt build failed: {refusal}", field="messages") from refusal
+
+
+class _FastCodec:
+    """The Rust tokenizer: several times faster than the Python layer above it, and stateless."""
+
+    def __init__(self, backend: str) -> None:
+        from tokenizers import Tokenizer as Backend
+
+        self._backend: Any = Backend.from_str(backend)
+        # A folder may ask for these; a prompt is neither padded nor cut.
+        self._backend.no_padding()
+        self._backend.no_truncation()
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        text: str = self._backend.decode(list(tokens), skip_special_tokens=True)
         return text
+
+    def encode(self, text: str, *, special: bool) -> list[int]:
+        # A batch of one: unlike `encode`, it leaves the interpreter free for other threads.
+        encodings = self._backend.encode_batch([text], add_special_tokens=special)
+        ids: list[int] = encodings[0].ids
+        return ids
+
+
+class _WrappedCodec:
+    """A tokenizer with Python of its own, which is not made for several threads."""
+
+    def __init__(self, wrapper: Any) -> None:
+        self._wrapper = wrapper
+        self._lock = threading.Lock()
+
+    def decode(self, tokens: Sequence[int]) -> str:
+        with self._lock:
+            text: str = self._wrapper.decode(list(tokens), skip_special_tokens=True)
+            return text
+
+    def encode(self, text: str, *, special: bool) -> list[int]:
+        with self._lock:
+            ids: list[int] = self._wrapper.encode(text, add_special_tokens=special)
+            return list(ids)

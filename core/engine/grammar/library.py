@@ -36,7 +36,7 @@ def load_xgrammar() -> Any:
         if find_spec("torch") is not None:
             return _import()
         # These look for torch themselves and must find none: they go first.
-        import mlx_lm  # noqa: F401
+        import transformers  # noqa: F401
         import tvm_ffi  # noqa: F401
 
         sys.modules["torch"] = _placeholder()
