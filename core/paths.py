@@ -45,6 +45,11 @@ class Paths:
         return self.cache / "downloads.db"
 
     @property
+    def library_file(self) -> Path:
+        """What was read of the models on this disk, for `core.registry.index`."""
+        return self.cache / "library.db"
+
+    @property
     def figures_file(self) -> Path:
         """What was measured on this machine, for `core.figures`."""
         return self.home / "bench.db"

@@ -7,6 +7,7 @@ default < config file < `MLXBUN_*` < flag. The merge is a pure function of its f
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Source = Literal["default", "config file", "environment", "flag"]
+
+_FOLDERS = f"a list of folders, each from / or ~ on, parted by {os.pathsep!r}"
 
 
 def _integer(low: int, high: int) -> Callable[[Any], int]:
@@ -57,6 +60,17 @@ def _text(raw: Any) -> str:
     return raw
 
 
+def _folders(raw: Any) -> tuple[str, ...]:
+    """Take a list, or one text in which `os.pathsep` parts the folders."""
+    given = raw.split(os.pathsep) if isinstance(raw, str) else raw
+    if not isinstance(given, list | tuple) or not all(isinstance(each, str) for each in given):
+        raise ValueError(_FOLDERS)
+    folders = tuple(each for each in given if each)
+    if any("\0" in each or not each.startswith(("/", "~")) for each in folders):
+        raise ValueError(_FOLDERS)
+    return folders
+
+
 def _setting(default: Any, parse: Callable[[Any], Any], help_text: str) -> Any:
     return field(default=default, metadata={"parse": parse, "help": help_text})
 
@@ -67,6 +81,11 @@ class Settings:
 
     model: str | None = _setting(
         None, _text, "Model to use when none is named: a folder, a repo id or a part of one."
+    )
+    model_folders: tuple[str, ...] = _setting(
+        (),
+        _folders,
+        "Folders of models beside the Hugging Face cache: a model, or models in it, org/name too.",
     )
     host: str = _setting("127.0.0.1", _text, "Interface that serve listens on.")
     port: int = _setting(8080, _integer(0, 65535), "Port that serve listens on; 0: a free one.")

@@ -1,9 +1,17 @@
-"""Bytes and seconds as people read them. Pure text, no state."""
+"""Bytes, counts and seconds as people read and write them. Pure text, no state."""
 
 from __future__ import annotations
 
+import re
+
 GB = 10**9
 GIB = 2**30
+
+_FACTORS = {
+    "": 1,
+    **{letter: 1000**power for power, letter in enumerate("kmgt", 1)},
+    **{f"{letter}i": 1024**power for power, letter in enumerate("kmgt", 1)},
+}
 
 
 def format_bytes(count: float) -> str:
@@ -13,6 +21,28 @@ def format_bytes(count: float) -> str:
             return f"{count:.0f} {unit}" if unit == "B" else f"{count:.3g} {unit}"
         count /= 1000
     raise AssertionError("unreachable: TB is the last unit")
+
+
+def parse_bytes(text: str) -> int:
+    """Return the bytes that a person means by `500MB`, `4 GiB`, `1.5g` or `1000`.
+
+    Raises:
+        ValueError: the text is no size.
+    """
+    found = re.fullmatch(r"\s*([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([a-z]*)\s*", text, re.IGNORECASE)
+    unit = found[2].lower().removesuffix("b") if found else None
+    if found is None or unit not in _FACTORS:
+        raise ValueError(f"{text!r} is no size")
+    return int(float(found[1]) * _FACTORS[unit])
+
+
+def format_count(count: float) -> str:
+    """Return a large count with three digits: `135M`, `3.21B`, `1.04T`."""
+    for unit in ("", "k", "M", "B", "T"):
+        if abs(count) < 999.5 or unit == "T":
+            return f"{count:.3g}{unit}"
+        count /= 1000
+    raise AssertionError("unreachable: T is the last unit")
 
 
 def format_seconds(seconds: float) -> str:

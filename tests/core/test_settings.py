@@ -67,6 +67,35 @@ def test_a_bad_value_names_its_place(layers: dict[str, Any], words: str) -> None
     assert words in problem.value.message
 
 
+@pytest.mark.parametrize(
+    ("layers", "source"),
+    [
+        ({"config": {"model_folders": ["/a b", "~/c"]}}, "config file"),
+        ({"config": {"model_folders": "/a b:~/c"}}, "config file"),
+        ({"environ": {"MLXBUN_MODEL_FOLDERS": "/a b:~/c:"}}, "environment"),
+        ({"flags": {"model_folders": ["/a b", "~/c"]}}, "flag"),
+    ],
+)
+def test_a_list_of_folders_in_each_layer(layers: dict[str, Any], source: str) -> None:
+    merged = merge(**layers)
+    assert merged.values.model_folders == ("/a b", "~/c")
+    assert merged.sources["model_folders"] == source
+
+
+@pytest.mark.parametrize("wrong", [3, ["/a", 3], ["models"], "a:/b", {"a": 1}, "/a\0b", [[]]])
+def test_what_is_no_list_of_folders(wrong: object) -> None:
+    with pytest.raises(UsageProblem, match="a list of folders, each from / or ~ on"):
+        merge(config={"model_folders": wrong})
+
+
+def test_a_list_of_folders_survives_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "config.toml"
+    write_config(path, "model_folders", ("/a b", "~/c"))
+    assert merge(config=read_config(path)).values.model_folders == ("/a b", "~/c")
+    write_config(path, "model_folders", ())
+    assert merge(config=read_config(path)).values.model_folders == ()
+
+
 @given(
     st.dictionaries(
         st.sampled_from(list(Settings.__dataclass_fields__)),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.units import format_bytes, format_seconds
+from core.units import format_bytes, format_count, format_seconds, parse_bytes
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,43 @@ def test_bytes(count: float, text: str) -> None:
 )
 def test_seconds(seconds: float, text: str) -> None:
     assert format_seconds(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [("1000", 1000), ("500MB", 500_000_000), ("4GB", 4 * 10**9), ("4GiB", 4 * 2**30),
+     (" 1.5 g ", 1_500_000_000), ("2kib", 2048), ("7b", 7), ("0", 0), ("3TB", 3 * 10**12)],
+)  # fmt: skip
+def test_sizes_that_people_write(text: str, count: int) -> None:
+    assert parse_bytes(text) == count
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "GB",
+        "four",
+        "-1GB",
+        "4XB",
+        "4GiiB",
+        "1e9",
+        "nan",
+        "inf",
+        "1,5GB",
+        "4 G B",
+        "٣GB",
+        "9" * 19,
+    ],
+)
+def test_sizes_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match="no size"):
+        parse_bytes(text)
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(7, "7"), (1500, "1.5k"), (134_515_008, "135M"), (3_212_749_824, "3.21B"), (1.04e12, "1.04T")],
+)
+def test_counts(count: float, text: str) -> None:
+    assert format_count(count) == text
