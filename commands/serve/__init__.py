@@ -99,18 +99,23 @@ def serve(
 def _serve(session: Session, model: str | None, settings: Settings) -> None:
     """Take the port, load the model, say so, and answer until stopped."""
     from functools import partial
+    from importlib import import_module
     from importlib.metadata import version
+    from threading import Thread
 
     from commands.serve.listener import bind, listen, url
 
     console = session.console()
     # First the port: whoever has to choose another should not wait for the model to hear of it.
     with bind(settings.host, settings.port) as listener:
-        from commands.serve.run import run_server
         from core.registry.cache import usable_models
         from core.servers import registered
 
+        # The web framework is imported while the weights are read.
+        Thread(target=import_module, args=("commands.serve.run",), daemon=True).start()
         engine = open_shown(model, settings=settings, session=session, console=console)
+        from commands.serve.run import run_server
+
         listen(listener)  # before it is said: whoever reads it may connect
         _introduce(console, engine.info, engine.compute, url(listener))
         with registered(session.paths.run_folder, url=url(listener), model=engine.info.model_id):

@@ -28,6 +28,9 @@ class LeanGenerationBatch(GenerationBatch):  # type: ignore[misc]
             return super()._step()  # type: ignore[no-any-return]
         self._current_tokens, current = self._next_tokens, self._next_tokens
         self._current_logprobs = self._next_logprobs
+        if self._all_end():
+            # Nobody would read another token: the KV of these last ones is not computed, either.
+            return current.tolist(), self._current_logprobs  # type: ignore[return-value]
         logits = self.model(current[:, None], cache=self.prompt_cache)[:, -1, :]  # [B, V]
         self._next_tokens = self._sample(logits)
         self._next_logprobs = [None] * len(self.uids)
@@ -36,6 +39,11 @@ class LeanGenerationBatch(GenerationBatch):  # type: ignore[misc]
         for history, token in zip(self.tokens, tokens, strict=True):
             history.append(token)
         return tokens, self._current_logprobs
+
+    def _all_end(self) -> bool:
+        """Return whether the tokens at hand are the last of every row, by their limits."""
+        limits = zip(self._num_tokens, self.max_tokens, strict=True)
+        return bool(self.uids) and all(done + 1 >= limit for done, limit in limits)
 
     def _sample(self, logits: mx.array) -> mx.array:
         """Choose a token a row. [B, V] → [B]. Rows that share a sampler are sampled together."""

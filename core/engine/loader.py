@@ -6,6 +6,7 @@ Runs on the engine's thread: MLX arrays belong to the thread that made them.
 from __future__ import annotations
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -96,13 +97,15 @@ def load(
         mx.disable_compile()
     budget = plan.budget_bytes(memory_budget_gb, recommended_working_set())
     _refuse_oversized(folder, budget)
-    with _blaming_files(folder):
+    with _blaming_files(folder), ThreadPoolExecutor(1) as pool:
         _refuse_absurd(folder)
         model, config = load_model(folder, lazy=True)
+        # Text is read while the weights are.
+        text = pool.submit(Tokenizer.load, folder, eos_ids=config.get("eos_token_id"), shelf=shelf)
         parameters = int(get_total_parameters(model))
         loaded_as = _settle_weights(model, parameters, _describe_storage(config), plan, budget)
         mx.eval(model.parameters())
-        tokenizer = Tokenizer.load(folder, eos_ids=config.get("eos_token_id"), shelf=shelf)
+        tokenizer = text.result()
         weights = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
         admission = _admission(model, config, budget, weights)
     info = ModelInfo(

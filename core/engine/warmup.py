@@ -50,6 +50,6 @@ def _without_compiler(loaded: LoadedModel) -> LoadedModel:
 def _rehearse(runner: BatchRunner) -> None:
     sampling = replace(SamplingParams(), temperature=1.0, top_p=0.9, top_k=2, min_p=0.1, seed=0)
     for length in (5, 3):  # unequal, so that padding and masks are met too
-        runner.insert([list(range(length))], max_tokens=2, sampling=sampling)
+        runner.insert([list(range(length))], max_tokens=1, sampling=sampling)
     while len(runner):
         runner.step(prefill_tokens=8)

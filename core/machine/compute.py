@@ -132,7 +132,7 @@ def prepare_compute(
         )
     library = load_blas(blas, cache=cache, search_path=environ.get("PATH", ""))
     notes = [library.note] if library.note else []
-    compiles = machine.compiler is not None and compiler_works(machine.compiler)
+    compiles = machine.compiler is not None and compiler_works(machine.compiler, cache=cache)
     if not compiles:
         notes.append(COMPILER_FAILS if machine.compiler else _COMPILER_MISSING)
     return ComputePlan(

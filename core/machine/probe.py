@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -69,8 +71,36 @@ def installed_backend(system: str) -> Backend:
     return "cpu" if _installed("mlx-cpu") else "none"
 
 
-def compiler_works(compiler: str) -> bool:
-    """Return whether a C++ compiler builds a shared library, as MLX asks of it (0.1 s)."""
+def compiler_works(compiler: str, *, cache: Path | None = None) -> bool:
+    """Return whether a C++ compiler builds a shared library, as MLX asks of it (0.1 s).
+
+    Args:
+        compiler: its path.
+        cache: a folder that remembers one that did, until its file changes; None: it is tried.
+    """
+    memory = _memory_of(compiler, cache) if cache else None
+    if memory and memory.exists():
+        return True
+    works = _try_compiler(compiler)
+    if works and memory:
+        with suppress(OSError):  # it is tried again next time
+            memory.parent.mkdir(parents=True, exist_ok=True)
+            memory.touch()
+    return works
+
+
+def _memory_of(compiler: str, cache: Path) -> Path | None:
+    """Return the file whose presence says that this very compiler has worked."""
+    try:
+        found = Path(compiler).resolve(strict=True)
+        state = found.stat()
+    except OSError:
+        return None
+    words = f"{found} {state.st_size} {state.st_mtime_ns}"
+    return cache / "compilers" / hashlib.sha256(words.encode()).hexdigest()[:16]
+
+
+def _try_compiler(compiler: str) -> bool:
     program = '#include <cmath>\nextern "C" double twice(double x) { return std::fma(x, 2, 0); }\n'
     command = [compiler, "-std=c++17", "-fPIC", "-shared", "-x", "c++", "-", "-o", os.devnull]
     try:

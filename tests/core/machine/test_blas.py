@@ -83,8 +83,8 @@ def test_a_second_engine_finds_the_one_of_the_first(tmp_path: Path) -> None:
 @linux
 def test_a_cache_that_cannot_be_written_means_a_note_and_no_failure(tmp_path: Path) -> None:
     (tmp_path / "blas").write_text("a file in the way")
-    report = in_new_process("auto", tmp_path, before="import ctypes.util as u\n"
-                            "u.find_library = lambda name: None")  # fmt: skip
+    report = in_new_process("auto", tmp_path, before="import core.machine.blas as b\n"
+                            "b._find_system_library = lambda: None")  # fmt: skip
     assert not report["fast"]
     assert "could not be prepared" in str(report["note"])
 

@@ -41,7 +41,7 @@ def plan_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
 
     monkeypatch.setattr(compute, "load_blas", load)
     monkeypatch.setattr(compute, "thread_setter", lambda library: None)
-    monkeypatch.setattr(compute, "compiler_works", lambda path: "broken" not in path)
+    monkeypatch.setattr(compute, "compiler_works", lambda path, cache: "broken" not in path)
     return plan
 
 
@@ -101,6 +101,19 @@ def test_a_compiler_is_tried(tmp_path: Path) -> None:
     assert not compiler_works(str(broken))
     if real := probe_machine().compiler:
         assert compiler_works(real)
+
+
+def test_a_compiler_that_worked_is_not_tried_again_until_it_changes(tmp_path: Path) -> None:
+    compiler, log = tmp_path / "g++", tmp_path / "log"
+    compiler.write_text(f"#!/bin/sh\necho run >> {log}\n")
+    compiler.chmod(0o755)
+    for _ in range(3):
+        assert compiler_works(str(compiler), cache=tmp_path / "cache")
+    assert log.read_text() == "run\n"
+    compiler.write_text("#!/bin/sh\nexit 1\n")
+    assert not compiler_works(str(compiler), cache=tmp_path / "cache")
+    compiler.unlink()
+    assert not compiler_works(str(compiler), cache=tmp_path / "cache")
 
 
 def test_the_compiler_is_looked_for_on_the_path(tmp_path: Path) -> None:
