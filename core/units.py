@@ -56,3 +56,8 @@ def format_seconds(seconds: float) -> str:
         return f"{minutes} min {rest} s"
     hours, minutes = divmod(minutes, 60)
     return f"{hours} h {minutes} min"
+
+
+def format_number(number: float) -> str:
+    """Return a number with three digits, all of those before the point: `4.23`, `85.1`, `1,340`."""
+    return f"{number:,.0f}" if abs(number) >= 99.95 else f"{number:.3g}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from core.units import format_bytes, format_count, format_seconds, parse_bytes
+from core.units import format_bytes, format_count, format_number, format_seconds, parse_bytes
 
 
 @pytest.mark.parametrize(
@@ -62,3 +62,11 @@ def test_sizes_that_are_none(text: str) -> None:
 )
 def test_counts(count: float, text: str) -> None:
     assert format_count(count) == text
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "0"), (4.2345, "4.23"), (85.12, "85.1"), (99.96, "100"), (1340.4, "1,340")],
+)
+def test_numbers(number: float, text: str) -> None:
+    assert format_number(number) == text
