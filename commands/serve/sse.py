@@ -6,6 +6,7 @@ Knows bytes and the clock, nothing of a protocol or of an engine.
 from __future__ import annotations
 
 import asyncio
+from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -58,40 +59,46 @@ class EventStream:
         self._events = events
         self._on_close = on_close
         self._keep_alive = keep_alive
+        # When something was sent last; None: it is being sent now, or nothing may be sent any more.
+        self._spoke: float | None = None
 
     async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
         """Send the stream until it ends or the client hangs up."""
         sender = asyncio.ensure_future(self._send(send))
         watcher = asyncio.ensure_future(until_disconnect(receive))
+        comments = asyncio.ensure_future(self._break_silence(send))
         try:
             await asyncio.wait((sender, watcher), return_when=asyncio.FIRST_COMPLETED)
             if sender.done():
                 sender.result()
         finally:
             self._on_close()
-            for task in (sender, watcher):
+            for task in (sender, watcher, comments):
                 task.cancel()
-            await asyncio.gather(sender, watcher, return_exceptions=True)
+            await asyncio.gather(sender, watcher, comments, return_exceptions=True)
             await self._events.aclose()
 
     async def _send(self, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-        upcoming: asyncio.Task[bytes] | None = None
-        try:
-            while True:
-                upcoming = upcoming or asyncio.ensure_future(anext(self._events))
-                done, _ = await asyncio.wait((upcoming,), timeout=self._keep_alive)
-                try:
-                    event = upcoming.result() if done else KEEP_ALIVE
-                except StopAsyncIteration:
-                    break
-                upcoming = None if done else upcoming
-                await send(_body(event, more=True))
-        finally:
-            if upcoming is not None:
-                upcoming.cancel()
-                await asyncio.gather(upcoming, return_exceptions=True)
+        self._spoke = monotonic()
+        async for event in self._events:
+            self._spoke = None
+            await send(_body(event, more=True))
+            self._spoke = monotonic()
+        self._spoke = None
         await send(_body(b"", more=False))
+
+    async def _break_silence(self, send: Send) -> None:
+        """Send comments while no event comes: one task a stream, not a timer an event."""
+        while True:
+            # While something is being sent there is no silence, however long the reader takes.
+            silent = monotonic() - self._spoke if self._spoke is not None else 0.0
+            if silent < self._keep_alive:
+                await asyncio.sleep(self._keep_alive - silent)
+                continue
+            self._spoke = None
+            await send(_body(KEEP_ALIVE, more=True))
+            self._spoke = monotonic()
 
 
 def _body(data: bytes, *, more: bool) -> Any:

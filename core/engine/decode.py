@@ -15,6 +15,8 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.generate import GenerationBatch
 
+from core.engine.sampler import sample_rows
+
 
 class LeanGenerationBatch(GenerationBatch):  # type: ignore[misc]
     """Decodes rows; `logprobs` of its responses are None unless a row has logits processors."""
@@ -32,7 +34,7 @@ class LeanGenerationBatch(GenerationBatch):  # type: ignore[misc]
             # Nobody would read another token: the KV of these last ones is not computed, either.
             return current.tolist(), self._current_logprobs  # type: ignore[return-value]
         logits = self.model(current[:, None], cache=self.prompt_cache)[:, -1, :]  # [B, V]
-        self._next_tokens = self._sample(logits)
+        self._next_tokens = sample_rows(logits, self.samplers)
         self._next_logprobs = [None] * len(self.uids)
         mx.async_eval(self._next_tokens)  # type: ignore[no-untyped-call]
         tokens: list[int] = current.tolist()  # type: ignore[assignment]
@@ -44,12 +46,3 @@ class LeanGenerationBatch(GenerationBatch):  # type: ignore[misc]
         """Return whether the tokens at hand are the last of every row, by their limits."""
         limits = zip(self._num_tokens, self.max_tokens, strict=True)
         return bool(self.uids) and all(done + 1 >= limit for done, limit in limits)
-
-    def _sample(self, logits: mx.array) -> mx.array:
-        """Choose a token a row. [B, V] → [B]. Rows that share a sampler are sampled together."""
-        first = self.samplers[0]
-        if all(sampler is first for sampler in self.samplers):
-            chosen: mx.array = first(logits)
-            return chosen
-        rows = [sampler(logits[i : i + 1]) for i, sampler in enumerate(self.samplers)]
-        return mx.concatenate(rows, axis=0)

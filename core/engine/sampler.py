@@ -11,12 +11,14 @@ Letters: B rows, V vocabulary.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import mlx.core as mx
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from core.engine.request import SamplingParams
 
@@ -47,23 +49,71 @@ def make_sampler(params: SamplingParams, *, drawn: int = 0) -> Sampler:
 
 
 class RowSampler:
-    """Draws tokens for one row from its filtered distribution."""
+    """Draws tokens for one row from its filtered distribution.
+
+    Attributes:
+        params: what it filters by, without the seed; rows with equal ones can be drawn together.
+    """
 
     def __init__(
         self, params: SamplingParams, *, temperature: float, seed: int, drawn: int
     ) -> None:
-        self._params = params
-        self._temperature = temperature
+        self.params = replace(params, seed=None)
+        self.temperature = temperature
         self._seed = fold_seed(seed)
         self._count = drawn
 
     def __call__(self, logits: mx.array) -> mx.array:
         """Draw a token. [1, V] → [1]."""
-        kept = filter_logits(logits, self._params)
-        # Threefry with (seed, position) as the key: any two positions are independent.
-        key = mx.array([self._seed, self._count], dtype=mx.uint32)
+        return draw_together(logits, [self])
+
+    def next_key(self) -> tuple[int, int]:
+        """Return the key of the next draw: with Threefry any two positions are independent."""
         self._count += 1
-        return mx.random.categorical(kept / self._temperature, key=key)
+        return self._seed, self._count - 1
+
+
+def draw_together(logits: mx.array, rows: Sequence[RowSampler]) -> mx.array:
+    """Draw a token for each of several rows that filter alike. [B, V] → [B].
+
+    The Gumbel-max trick, as `mx.random.categorical` does it, with a key for each row: what a row
+    draws does not depend on the others.
+    """
+    kept = filter_logits(logits, rows[0].params) / rows[0].temperature
+    keys = mx.array([row.next_key() for row in rows], dtype=mx.uint32)  # [B, 2]
+    noise = mx.vmap(partial(_gumbel, logits.shape[-1]))(keys)  # [B, V]
+    return mx.argmax(kept + noise, axis=-1)
+
+
+def sample_rows(logits: mx.array, samplers: Sequence[Sampler]) -> mx.array:
+    """Choose a token for every row, those that choose alike at once. [B, V] → [B].
+
+    Args:
+        logits: of all rows.
+        samplers: one a row.
+    """
+    groups: dict[object, list[int]] = {}
+    for row, sampler in enumerate(samplers):
+        alike = sampler.params if isinstance(sampler, RowSampler) else sampler
+        groups.setdefault(alike, []).append(row)
+    if len(groups) == 1:
+        return _sample_group(logits, samplers)
+    chosen = [
+        _sample_group(logits[mx.array(rows)], [samplers[row] for row in rows])
+        for rows in groups.values()
+    ]
+    order = [row for rows in groups.values() for row in rows]
+    places = sorted(range(len(order)), key=order.__getitem__)
+    return mx.concatenate(chosen)[mx.array(places)]
+
+
+def _sample_group(logits: mx.array, samplers: Sequence[Sampler]) -> mx.array:
+    rows = [sampler for sampler in samplers if isinstance(sampler, RowSampler)]
+    return draw_together(logits, rows) if rows else samplers[0](logits)
+
+
+def _gumbel(vocabulary: int, key: mx.array) -> mx.array:
+    return mx.random.gumbel((vocabulary,), key=key)
 
 
 def filter_logits(logits: mx.array, params: SamplingParams) -> mx.array:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import mlx.core as mx
 import numpy as np
 import pytest
 from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
 
 from core.engine.request import SamplingParams
-from core.engine.sampler import filter_logits, fold_seed, greedy, make_sampler
+from core.engine.sampler import filter_logits, fold_seed, greedy, make_sampler, sample_rows
 
 
 def logprobs(seed: int = 0, vocabulary: int = 97) -> mx.array:
@@ -105,3 +107,27 @@ def test_any_integer_folds_to_32_bits(seed: int) -> None:
 
 def test_large_seeds_stay_apart() -> None:
     assert fold_seed(2**32 + 1) != fold_seed(1)
+
+
+def test_rows_draw_together_what_they_draw_alone() -> None:
+    hot, cold = SamplingParams(temperature=1.5, top_p=0.9), SamplingParams(temperature=0.4, top_k=9)
+    wishes = [
+        replace(hot, seed=1),
+        replace(cold, seed=2),
+        SamplingParams(temperature=0.0),
+        replace(hot, seed=3),
+        replace(cold, seed=1),
+        SamplingParams(temperature=0.0),
+    ]
+    logits = mx.concatenate([logprobs(seed) for seed in range(len(wishes))])
+    together = [make_sampler(wish, drawn=4) for wish in wishes]
+    alone = [make_sampler(wish, drawn=4) for wish in wishes]
+    for _ in range(5):
+        expected = [draw(sampler(logits[i : i + 1])) for i, sampler in enumerate(alone)]
+        assert np.array(sample_rows(logits, together)).tolist() == expected
+
+
+def test_rows_with_the_same_seed_and_logits_draw_the_same() -> None:
+    samplers = [make_sampler(SamplingParams(temperature=1.0, seed=5)) for _ in range(3)]
+    first = np.array(sample_rows(mx.concatenate([logprobs()] * 3), samplers)).tolist()
+    assert len(set(first)) == 1
