@@ -61,9 +61,6 @@ def generate(
     """Generate one answer and stream it to the terminal."""
     session: Session = context.obj
     console = session.console(json=json)
-    model, prompt = _split(
-        words or [], is_model=partial(is_model_name, hub_cache=session.paths.hub_cache)
-    )
     settings = session.settings(
         temperature=temperature,
         top_p=top_p,
@@ -75,6 +72,12 @@ def generate(
         dequantize=dequantize,
         batch=1,
     ).values
+    is_model = partial(
+        is_model_name,
+        hub_cache=session.paths.hub_cache,
+        model_folders=settings.model_folders,
+    )
+    model, prompt = _split(words or [], is_model=is_model)
     request = _request(prompt, raw=raw, system=system, stop=stop or [], seed=seed)
     engine = open_shown(model, settings=settings, session=session, console=console)
     _answer(engine, request, console)

@@ -41,6 +41,15 @@ class Console:
         self._out = out or sys.stdout or io.StringIO()
         self._err = err or sys.stderr or io.StringIO()
 
+    @property
+    def width(self) -> int | None:
+        """Columns of the terminal that data goes to; None: it goes to a file or a pipe."""
+        if not self._out.isatty():
+            return None
+        from shutil import get_terminal_size
+
+        return get_terminal_size().columns
+
     def table(self, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
         """Show rows. `columns` maps a row's key to its heading; JSON keeps every key."""
         if self.json_mode:

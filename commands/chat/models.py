@@ -9,7 +9,7 @@ from commands.chat.interrupts import end_program
 from core.engine.start import find_model, start_engine
 from core.errors import EngineStopped, MlxbunError, UsageProblem
 from core.machine.compute import prepare_compute
-from core.registry.cache import list_models
+from core.registry.library import usable_models
 
 if TYPE_CHECKING:
     from commands._shared.console import Console
@@ -87,9 +87,8 @@ class Models:
                 raise failure
 
     def known(self) -> list[str]:
-        """Return the names of the models that the cache holds."""
-        models = list_models(self._session.paths.hub_cache)
-        return [model.repo_id for model in models if model.problem is None]
+        """Return the names of the models that are on this disk and run."""
+        return list(usable_models(self._session.paths, self._settings))
 
     def close(self) -> None:
         """Let go of the model. Safe to call twice."""

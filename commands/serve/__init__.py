@@ -108,7 +108,7 @@ def _serve(session: Session, model: str | None, settings: Settings) -> None:
     console = session.console()
     # First the port: whoever has to choose another should not wait for the model to hear of it.
     with bind(settings.host, settings.port) as listener:
-        from core.registry.cache import usable_models
+        from core.registry.library import usable_models
         from core.servers import registered
 
         # The web framework is imported while the weights are read.
@@ -124,7 +124,7 @@ def _serve(session: Session, model: str | None, settings: Settings) -> None:
                 settings,
                 listener=listener,
                 version=version("mlxbun"),
-                other_models=partial(usable_models, session.paths.hub_cache),
+                other_models=partial(usable_models, session.paths, settings),
                 on_drain=lambda running: console.note(_farewell(running)),
                 on_cut=lambda running: console.note(_cut_off(running, settings.drain_timeout)),
             )

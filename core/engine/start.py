@@ -87,9 +87,15 @@ def find_model(
     if name == "starter":
         found = find_starter(hub_cache=paths.hub_cache)
     elif name is not None:
-        return resolve_model(name, hub_cache=paths.hub_cache)
+        return resolve_model(
+            name, hub_cache=paths.hub_cache, model_folders=settings.model_folders
+        )
     else:
-        found = default_model(hub_cache=paths.hub_cache)
+        found = default_model(
+            hub_cache=paths.hub_cache,
+            model_folders=settings.model_folders,
+            index=paths.library_file,
+        )
     if found is not None:
         return found
     from core.download import fetch_starter

@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.errors import StoreCorrupt
 from core.paths import atomic_write
-from core.registry.snapshot import find_problem, read_card
+from core.registry.facts import find_damage
+from core.registry.places import PREFIX, canonical, repositories
+from core.registry.survey import survey
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_PREFIX = "models--"
 _STAGE = "mlxbun-"
 _STALE_SECONDS = 24 * 3600
 
@@ -49,48 +49,34 @@ class CachedModel:
 def list_models(hub_cache: Path) -> list[CachedModel]:
     """Return the model repositories in the cache, by name. No cache is an empty one.
 
+    Opens each one's config.json and the headers of its weights; `core.registry.library` knows more,
+    and keeps it.
+
     Raises:
         StoreCorrupt: the cache folder cannot be read.
     """
-    try:
-        folders = sorted(path for path in hub_cache.iterdir() if path.name.startswith(_PREFIX))
-        folders = [folder for folder in folders if folder.name != _PREFIX]
-    except FileNotFoundError:
-        return []
-    except OSError as problem:
-        raise StoreCorrupt(
-            f"The Hugging Face cache {hub_cache} cannot be read: {problem.strerror}.",
-            hint="Make it a readable folder, or point HF_HUB_CACHE to another one.",
-        ) from problem
-    return [_read_model(folder) for folder in folders]
-
-
-def usable_models(hub_cache: Path) -> dict[str, bool]:
-    """Return the ids of the models that can be loaded, each with whether it has a vision part.
-
-    A cache that cannot be read holds none.
-    """
-    try:
-        models = list_models(hub_cache)
-    except StoreCorrupt:
-        return {}
-    return {model.repo_id: read_card(model.folder).vision for model in models if not model.problem}
+    return [
+        CachedModel(
+            repo_id=place.name,
+            commit=place.commit,
+            folder=place.folder,
+            problem=find_damage(place),
+        )
+        for place in map(canonical, repositories(hub_cache))
+    ]
 
 
 def snapshot_size(folder: Path) -> int:
     """Return the bytes of the distinct files that a snapshot's links lead to."""
-    sizes: dict[tuple[int, int], int] = {}
-    for parent, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):  # a link to nothing has no size
-                found = Path(parent, name).stat()
-                sizes[found.st_dev, found.st_ino] = found.st_size
-    return sum(sizes.values())
+    try:
+        return survey(folder).size_bytes
+    except OSError:
+        return 0
 
 
 def repo_folder(hub_cache: Path, repo_id: str) -> Path:
     """Return where the cache keeps a model repository."""
-    return hub_cache / (_PREFIX + repo_id.replace("/", "--"))
+    return hub_cache / (PREFIX + repo_id.replace("/", "--"))
 
 
 @contextmanager
@@ -188,37 +174,3 @@ def _remove_stale(parent: Path) -> None:
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > _STALE_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)
-
-
-def _read_model(folder: Path) -> CachedModel:
-    repo_id = folder.name.removeprefix(_PREFIX).replace("--", "/")
-    commit, problem = None, "it has no snapshot"
-    try:
-        commit = _main_commit(folder)
-    except OSError as error:
-        problem = f"it cannot be read ({error.strerror})"
-    if commit is None:
-        return CachedModel(repo_id=repo_id, commit=None, folder=folder, problem=problem)
-    snapshot = folder / "snapshots" / commit
-    return CachedModel(
-        repo_id=repo_id, commit=commit, folder=snapshot, problem=find_problem(snapshot)
-    )
-
-
-def _main_commit(folder: Path) -> str | None:
-    """Return what refs/main names, else the newest snapshot: one fetched by its commit has no ref.
-
-    A ref that is no plain name is damage, and counts as none.
-    """
-    try:
-        commit = (folder / "refs" / "main").read_text(encoding="utf-8", errors="replace").strip()
-    except FileNotFoundError:
-        commit = ""
-    if commit not in ("", "..") and Path(commit).name == commit:
-        return commit
-    try:
-        snapshots = [path for path in (folder / "snapshots").iterdir() if path.is_dir()]
-    except FileNotFoundError:
-        return None
-    newest = max(snapshots, key=lambda path: path.stat().st_mtime, default=None)
-    return None if newest is None else newest.name

@@ -145,7 +145,7 @@ def test_an_ambiguous_name_lists_what_it_fits(tmp_path: Path) -> None:
 
 def test_truncated_weights(environ: Environ, truncated_model: str) -> None:
     said = _refused(environ, truncated_model, "hello", code=7)
-    assert f"{truncated_model}/model.safetensors is broken" in said
+    assert "model.safetensors is broken" in said
     assert "Download the model again" in said
 
 

@@ -9,7 +9,7 @@ import pytest
 from core.errors import Ambiguous, BadModelFiles, NotFound, StoreCorrupt, UsageProblem
 from core.registry.resolve import default_model, find_starter, resolve_model
 from core.registry.starter import STARTER_IDS, WHEEL_STARTER
-from tests.caches import add_model
+from tests.caches import add_model, safetensors
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def cache(tmp_path: Path) -> Path:
 def _local(folder: Path) -> Path:
     folder.mkdir(parents=True)
     (folder / "config.json").write_text("{}")
-    (folder / "model.safetensors").write_bytes(b"")
+    (folder / "model.safetensors").write_bytes(safetensors())
     return folder
 
 
