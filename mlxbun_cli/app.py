@@ -12,6 +12,7 @@ import typer
 
 from commands._shared.console import Console
 from commands._shared.session import Session
+from commands.bench import bench
 from commands.chat import chat
 from commands.config import config_app
 from commands.doctor import doctor
@@ -57,6 +58,7 @@ app.command()(generate)
 app.command()(chat)
 app.command()(ls)
 app.command()(download)
+app.command()(bench)
 app.command()(ps)
 app.command()(stop)
 app.command()(doctor)

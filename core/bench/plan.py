@@ -122,6 +122,22 @@ def make_plan(wishes: Wishes, limits: Limits) -> Plan:
     )
 
 
+def make_wishes(
+    *, prompts: str | None, rows: str | None, tokens: int | None, repeats: int | None
+) -> Wishes:
+    """Return the wishes of a command line; None: the default.
+
+    Raises:
+        UsageProblem: an option that is malformed or out of range.
+    """
+    return Wishes(
+        prompts=DEFAULT_PROMPTS if prompts is None else parse_sizes(prompts, "--prompts"),
+        rows=DEFAULT_ROWS if rows is None else parse_sizes(rows, "--rows"),
+        tokens=DEFAULT_TOKENS if tokens is None else tokens,
+        repeats=DEFAULT_REPEATS if repeats is None else repeats,
+    )
+
+
 def parse_sizes(text: str, option: str) -> tuple[int, ...]:
     """Return the whole numbers in `128,512`.
 

@@ -150,8 +150,10 @@ def write_picture(picture: Picture, path: Path) -> None:
     Raises:
         MlxbunError: it cannot be written.
     """
+    from matplotlib import rc_context
+
     try:
-        with atomic_write(path) as file:
+        with rc_context(STYLE), atomic_write(path) as file:
             picture.savefig(file, format=path.suffix[1:].lower(), dpi=_DOTS_PER_INCH)
     except OSError as problem:
         raise MlxbunError(f"The picture {path} cannot be written: {problem.strerror}.") from problem
@@ -196,7 +198,7 @@ def _draw_ttft(panel: Axes, run: Run) -> None:
     panel.yaxis.set_minor_locator(NullLocator())
     _over(panel, cold or warm, "prompt tokens")
     panel.set_title("Time to first token")
-    panel.legend(loc="upper left")
+    panel.legend(loc="best")
 
 
 _PANELS: tuple[tuple[tuple[FigureKind, ...], Callable[[Axes, Run], None]], ...] = (
@@ -238,8 +240,6 @@ def _over(panel: Axes, figures: list[Figure], what: str) -> None:
 
 def _from_zero(panel: Axes, figures: list[Figure]) -> None:
     """Start the vertical axis at zero, with room for a legend, and write the medians there."""
-    from matplotlib.patheffects import withStroke
-
     panel.set_ylim(0, 1.25 * max(f.high for f in figures))
     for figure in figures:
         panel.annotate(
@@ -249,5 +249,6 @@ def _from_zero(panel: Axes, figures: list[Figure]) -> None:
             textcoords="offset points",
             ha="center",
             size=8,
-            path_effects=[withStroke(linewidth=2.5, foreground="white")],
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
+            zorder=1.6,  # above the grid, below the lines
         )

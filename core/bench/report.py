@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from importlib.metadata import version
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING
 
-from core.figures import Figure, FigureKind, MachineIdentity, Run, RunSettings, model_revision
+from core.figures import Figure, MachineIdentity, Run, RunSettings, model_revision
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from core.bench.measure import Sample
     from core.bench.plan import Plan
     from core.engine.engine import Engine
+    from core.figures import FigureKind
     from core.machine.probe import Machine
     from core.settings import Settings
-
-_ORDER = get_args(FigureKind)
 
 
 def summarize(samples: Iterable[Sample]) -> tuple[Figure, ...]:
@@ -27,8 +26,8 @@ def summarize(samples: Iterable[Sample]) -> tuple[Figure, ...]:
     found: dict[tuple[FigureKind, int], list[float]] = defaultdict(list)
     for sample in samples:
         found[sample.kind, sample.size].append(sample.value)
-    keys = sorted(found, key=lambda key: (_ORDER.index(key[0]), key[1]))
-    return tuple(Figure.of(kind, size, found[kind, size]) for kind, size in keys)
+    figures = [Figure.of(kind, size, values) for (kind, size), values in found.items()]
+    return tuple(sorted(figures, key=lambda figure: figure.order))
 
 
 def describe_run(

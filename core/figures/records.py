@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import statistics
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 FigureKind = Literal["prefill", "decode", "ttft_cold", "ttft_warm"]
 
+KINDS: tuple[FigureKind, ...] = get_args(FigureKind)
 UNITS: dict[FigureKind, str] = {
     "prefill": "tokens/s",
     "decode": "tokens/s",
@@ -68,6 +69,11 @@ class Figure:
             most=max(taken),
             samples=taken,
         )
+
+    @property
+    def order(self) -> tuple[int, int]:
+        """Sorts figures by kind, then size."""
+        return KINDS.index(self.kind), self.size
 
     @property
     def per_row(self) -> float:
@@ -128,7 +134,7 @@ class Run:
     measured_at: str
     """When it ended: UTC, ISO 8601 to the second, `2026-11-29T10:00:00+00:00`."""
     figures: tuple[Figure, ...]
-    """What was measured, each kind and size once."""
+    """What was measured, each kind and size once, in their order."""
     complete: bool = True
     """False: it was interrupted, and figures or samples are missing."""
     run_id: int | None = None

@@ -197,11 +197,12 @@ def _insert_into(table: str, columns: tuple[str, ...]) -> str:
 
 
 def _figures(connection: sqlite3.Connection, run_id: int) -> tuple[Figure, ...]:
-    chosen = f"SELECT {', '.join(_FIGURE)} FROM figure WHERE run_id = ? ORDER BY kind, size"
-    return tuple(
+    chosen = f"SELECT {', '.join(_FIGURE)} FROM figure WHERE run_id = ?"
+    figures = [
         Figure(**{**dict(row), "samples": tuple(json.loads(row["samples"]))})
         for row in connection.execute(chosen, (run_id,))
-    )
+    ]
+    return tuple(sorted(figures, key=lambda figure: figure.order))
 
 
 def _run(row: sqlite3.Row, figures: tuple[Figure, ...]) -> Run:

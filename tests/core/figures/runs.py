@@ -31,8 +31,8 @@ def make_run(**changes: Any) -> Run:
         "mlxbun": "0.1.0",
         "measured_at": "2026-11-29T10:00:00+00:00",
         "figures": (
-            Figure.of("decode", 4, (60.0, 58.0, 61.5)),
             Figure.of("prefill", 128, (300.0, 280.0, 290.0)),
+            Figure.of("decode", 4, (60.0, 58.0, 61.5)),
             Figure.of("ttft_cold", 128, (0.45, 0.5, 0.4)),
             Figure.of("ttft_warm", 128, (0.06, 0.05, 0.07)),
         ),
