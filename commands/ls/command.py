@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from commands._shared.listing import lay_out
 from commands._shared.options import JsonOption
+from commands.ls.table import CardColumn, columns_for, has_footnote, row_for
 from core.errors import UsageProblem
 from core.registry.selection import SortKey, Wanted, arrange, quantization_test, select
 from core.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from commands._shared.console import Console
     from commands._shared.session import Session
     from core.registry.library import ModelCard
@@ -87,7 +91,13 @@ def ls(
 
         console.json([as_json(card) for card in chosen])
     elif chosen:
-        _show(chosen, console, all_revisions=all_revisions, dated=sort is SortKey.DATE)
+        columns = columns_for(
+            all_revisions=all_revisions,
+            dated=sort is SortKey.DATE,
+            piped=console.width is None,
+        )
+        _show(chosen, columns, console, styled=_is_styled(session.environ))
+        _sum_up(chosen, console, "snapshot" if all_revisions else "model")
     elif cards:
         console.note(f"None of the {len(cards)} models here is meant.")
     else:
@@ -95,20 +105,25 @@ def ls(
         console.note("  `mlxbun download starter` fetches a first one.")
 
 
-def _show(cards: list[ModelCard], console: Console, *, all_revisions: bool, dated: bool) -> None:
-    from commands._shared.listing import lay_out
-    from commands.ls.table import columns_for, has_footnote, row_for
+def _show(
+    cards: list[ModelCard], columns: list[CardColumn], console: Console, *, styled: bool
+) -> None:
+    heads = [column.head for column in columns]
+    rows = [row_for(card, columns) for card in cards]
+    console.text("\n".join(lay_out(heads, rows, width=console.width, styled=styled)) + "\n")
+
+
+def _sum_up(cards: list[ModelCard], console: Console, thing: str) -> None:
     from core.registry.library import disk_bytes
 
-    columns = columns_for(all_revisions=all_revisions, dated=dated, piped=console.width is None)
-    rows = [row_for(card, columns) for card in cards]
-    heads = [column.head for column in columns]
-    console.text("\n".join(lay_out(heads, rows, width=console.width)) + "\n")
-    things = "snapshot" if all_revisions else "model"
-    count = f"{len(cards)} {things}{'s' if len(cards) > 1 else ''}"
-    console.note(f"{count}, {format_bytes(disk_bytes(cards))} on disk")
+    things = f"{len(cards)} {thing}{'s' if len(cards) > 1 else ''}"
+    console.note(f"{things}, {format_bytes(disk_bytes(cards))} on disk")
     if console.width is not None and any(map(has_footnote, cards)):
         console.note("* mlxbun loads the text part")
+
+
+def _is_styled(environ: Mapping[str, str]) -> bool:
+    return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
 def _size(option: str, text: str | None) -> int | None:

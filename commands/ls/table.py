@@ -38,13 +38,13 @@ def columns_for(*, all_revisions: bool, dated: bool, piped: bool) -> list[CardCo
         dated: the date is shown.
         piped: for a file: what is remarked stands in a column of its own.
     """
-    revision = [_column("REVISION", _revision), _column("REFS", _refs)]
+    revision = [_column("REVISION", _revision), _column("REFS", _refs, least=6)]
     return [
         _column("MODEL", lambda card: card.name),
         *(revision if all_revisions else []),
-        _column("TYPE", lambda card: card.model_type),
+        _column("TYPE", lambda card: card.model_type, least=10),
         _column("PARAMS", _parameters, right=True),
-        _column("QUANT", _quantization),
+        _column("QUANT", _quantization, least=11),
         _column("SIZE", lambda card: format_bytes(card.size_bytes), right=True),
         _column("CONTEXT", _context, right=True),
         *([_column("DATE", _date)] if dated else []),
@@ -77,20 +77,24 @@ def has_footnote(card: ModelCard) -> bool:
 
 def format_context(tokens: int) -> str:
     """Return a context as people call it: `8k`, `128k`, `1M`, or the number as it is."""
-    for factor, unit in ((2**20, "M"), (10**6, "M"), (1024, "k"), (1000, "k")):
+    for factor, unit in ((10**6, "M"), (2**20, "M"), (1000, "k"), (1024, "k")):
         if tokens % factor == 0 and tokens:
             return f"{tokens // factor}{unit}"
     return str(tokens)
 
 
 def _column(
-    heading: str, cell: Callable[[ModelCard], str | None], *, right: bool = False
+    heading: str,
+    cell: Callable[[ModelCard], str | None],
+    *,
+    right: bool = False,
+    least: int | None = None,
 ) -> CardColumn:
-    return CardColumn(head=Column(heading=heading, right=right), cell=cell)
+    return CardColumn(head=Column(heading=heading, right=right, least=least), cell=cell)
 
 
 def _revision(card: ModelCard) -> str | None:
-    return card.commit and printable(card.commit, 15)[:12]
+    return card.commit and printable(card.commit)[:8]
 
 
 def _refs(card: ModelCard) -> str | None:

@@ -19,8 +19,8 @@ FP8 = "fp8"
 _READY = ("mxfp4", "mxfp8", "bitnet")
 _COMPRESSED = ("nvfp4-pack-quantized", "mxfp4-pack-quantized", "pack-quantized")
 _SENTENCES = ("modules.json", "config_sentence_transformers.json", "1_Pooling")
-_EMBEDS = "it is an embedding model, not a language model that generates text"
-_CLASSIFIES = "it is a classifier, not a language model that generates text"
+_EMBEDS = "it is an embedding model, not one that generates text"
+_CLASSIFIES = "it is a classifier, not a model that generates text"
 _CLASSIFIERS = (
     "ForSequenceClassification",
     "ForTokenClassification",

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from core.errors import Ambiguous, BadModelFiles, NotFound, StoreCorrupt, UsageProblem
 from core.registry.facts import check_folder, find_damage
 from core.registry.files import printable
-from core.registry.library import read_library
 from core.registry.places import Place, find_places, snapshots
 from core.registry.starter import STARTER_IDS
 
@@ -99,6 +98,8 @@ def default_model(
         UsageProblem: there are several, and the starter is not among them.
         StoreCorrupt: the cache folder cannot be read.
     """
+    from core.registry.library import read_library  # brings SQLite along
+
     cards = read_library(hub_cache=hub_cache, model_folders=model_folders, index=index)
     usable = {card.name: card.folder for card in cards if card.supported}
     starters = [name for name in STARTER_IDS if name in usable]

@@ -61,7 +61,8 @@ class Quantization:
         if self.mode in _BLOCK_MODES:
             others = "".join(f"+{width}-bit" for width in self.widths[1:])
             return self.mode + others
-        return f"{self.mode} {widths}-bit" if widths else self.mode
+        told = self.mode[-1:].isdigit() or not widths  # `fp8` says it already
+        return self.mode if told else f"{self.mode} {widths}-bit"
 
 
 @dataclass(frozen=True, kw_only=True)

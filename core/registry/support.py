@@ -11,17 +11,16 @@ if TYPE_CHECKING:
     from core.registry.architectures import Architectures
     from core.registry.facts import Facts
 
-_NO_TEXT = "not a language model that generates text"
 _KINDS = {
-    f"an encoder, {_NO_TEXT}": (
+    "an encoder, not a model that generates text": (
         "albert bert bge camembert deberta deberta-v2 distilbert electra ernie esm eurobert "
         "jina_bert modernbert mpnet new nomic_bert roberta xlm-roberta xlnet"
     ),
-    f"a speech model, {_NO_TEXT}": (
+    "a speech model, not a language model": (
         "bark clap dac encodec hubert kokoro mms moonshine musicgen parakeet seamless_m4t "
         "seamless_m4t_v2 speecht5 vits wav2vec2 wav2vec2-bert wav2vec2-conformer whisper"
     ),
-    f"a vision model, {_NO_TEXT}": (
+    "a vision model, not a language model": (
         "align altclip beit blip clip clipseg convnext depth_anything detr dinov2 dinov3_vit dpt "
         "grounding-dino mobilevit owlvit resnet rt_detr sam sam2 segformer siglip siglip2 swin "
         "table-transformer vit vitmatte vit_mae yolos zoedepth"
