@@ -37,7 +37,7 @@ STYLE: dict[Any, Any] = {
     "axes.grid": True,
     "axes.grid.axis": "y",
     "axes.axisbelow": True,
-    "axes.xmargin": 0.08,
+    "axes.xmargin": 0.15,
     "grid.color": "#E0E0E0",
     "grid.linewidth": 0.8,
     "legend.frameon": False,
@@ -240,14 +240,16 @@ def _over(panel: Axes, figures: list[Figure], what: str) -> None:
 
 def _from_zero(panel: Axes, figures: list[Figure]) -> None:
     """Start the vertical axis at zero, with room for a legend, and write the medians there."""
-    panel.set_ylim(0, 1.25 * max(f.high for f in figures))
+    panel.set_ylim(0, 1.25 * max(figure.high for figure in figures))
+    # On the side where the line does not pass: before the points of one that rises.
+    rises = figures[-1].median > figures[0].median
     for figure in figures:
         panel.annotate(
             format_number(figure.median),
-            (figure.size, figure.high),
-            xytext=(0, 6),
+            (figure.size, figure.median),
+            xytext=(-5 if rises else 5, 4),
             textcoords="offset points",
-            ha="center",
+            ha="right" if rises else "left",
             size=8,
             bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6},
             zorder=1.6,  # above the grid, below the lines

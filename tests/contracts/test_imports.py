@@ -20,6 +20,7 @@ HEAVY = (
     "huggingface_hub",
     "xgrammar",
     "prompt_toolkit",
+    "matplotlib",
 )
 SCRIPT = """
 import json, sys
@@ -33,6 +34,7 @@ print("\\n" + json.dumps({"code": code, "modules": sorted(sys.modules)}))
     "arguments",
     [["--help"], ["--version"], ["serve", "--help"], ["generate", "--help"],
      ["chat", "--help"], ["ls"],
+     ["bench", "--help"], ["bench", "history"],
      ["ls", "--json"], ["ps"], ["stop", "--help"], ["config", "show"], ["download", "--help"],
      ["doctor", "--help"]],
     ids=" ".join,
