@@ -206,7 +206,8 @@ class _Bench:
             held.set()
             let_go.wait()
 
-        self._engine.run_exclusive(hold)
+        future = self._engine.run_exclusive(hold)
+        future.add_done_callback(lambda _future: held.set())  # also of an engine that is lost
         try:
             held.wait()
             yield

@@ -13,6 +13,7 @@ from core.bench.measure import Sample, measure
 from core.bench.plan import Limits, Plan, Wishes, make_plan
 from core.engine.engine import Engine
 from core.engine.request import GenerationRequest, TextPrompt
+from core.errors import EngineStopped
 from core.progress import Progress
 from tests.core.engine.conftest import OpenEngine, open_tiny, tiny_folder
 from tests.tiny import llama_config, make_model
@@ -143,3 +144,12 @@ def test_stopping_in_the_middle_leaves_the_engine_usable(
     assert list(engine.submit(request))
     assert threading.active_count() < 50
     assert len(taken) == 4
+
+
+def test_an_engine_that_stops_ends_the_measuring(open_tiny: OpenEngine, endless: Path) -> None:
+    engine = open_tiny(endless)
+    samples = measure(engine, plan_for(engine))
+    next(samples)
+    engine.close()
+    with pytest.raises(EngineStopped):
+        list(samples)
