@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 import re
 import threading
 import time
@@ -106,6 +107,7 @@ class FakeHub:
         raw: bodies that are answered in place of the JSON at a path.
         page: entries on a page of the tree; 0: all.
         pace: seconds between two pieces of 16 KiB of a large file.
+        sending: the threads that send a body.
     """
 
     def __init__(self) -> None:
@@ -120,6 +122,7 @@ class FakeHub:
         self.raw: dict[str, bytes] = {}
         self.page = 0
         self.pace = 0.0
+        self.sending: set[int] = set()
         self.over = threading.Event()
         self._hub = _Server(("127.0.0.1", 0), _Handler, hub=self, on_hub=True)
         self._storage = _Server(("127.0.0.1", 0), _Handler, hub=self, on_hub=False)
@@ -190,6 +193,13 @@ def commit_of(files: dict[str, bytes]) -> str:
     """Return the hash of a revision with these files."""
     content = sorted((name, hashlib.sha1(data).hexdigest()) for name, data in files.items())
     return hashlib.sha1(repr(content).encode()).hexdigest()
+
+
+def weights(size: int, seed: int = 1) -> bytes:
+    """Return a safetensors file of about so many bytes, which do not repeat."""
+    tensor = {"dtype": "U8", "shape": [size], "data_offsets": [0, size]}
+    header = json.dumps({"w": tensor}).encode()
+    return len(header).to_bytes(8, "little") + header + random.Random(seed).randbytes(size)
 
 
 class _Server(ThreadingHTTPServer):
@@ -361,14 +371,15 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
-        ends = [
-            end if end >= 0 else len(body) // 2
-            for end in (fault.cut, fault.stall)
-            if end is not None
-        ]  # noqa: E501
-        self._send(name, body[: min(ends, default=len(body))])
-        while fault.endless:
-            self._send(name, body or b"\0")
+        told_ends = (end for end in (fault.cut, fault.stall) if end is not None)
+        ends = [end if end >= 0 else len(body) // 2 for end in told_ends]
+        self.hub.sending.add(threading.get_ident())
+        try:
+            self._send(name, body[: min(ends, default=len(body))])
+            while fault.endless:
+                self._send(name, body or b"\0")
+        finally:
+            self.hub.sending.discard(threading.get_ident())
         if fault.stall is not None:
             self.hub.over.wait(60)
         if ends:
