@@ -52,7 +52,7 @@ class Models:
         Raises:
             EngineStopped: there is none.
         """
-        if self._engine is None or not self._engine.alive:
+        if self._engine is None or self._engine.lost:
             raise EngineStopped(
                 "There is no model in memory any more.", hint="`mlxbun chat --continue` goes on."
             )
@@ -61,7 +61,7 @@ class Models:
     @property
     def lost(self) -> bool:
         """Whether nobody can answer any more."""
-        return self._engine is None or not self._engine.alive
+        return self._engine is None or self._engine.lost
 
     def open(self, name: str | None) -> None:
         """Load a model; None: the setting, the cache's only one, or the starter, fetched.

@@ -25,7 +25,12 @@ class ServedEngine(Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether it can answer at all."""
+        """Whether it can answer now."""
+        ...
+
+    @property
+    def lost(self) -> bool:
+        """Whether it will never answer again."""
         ...
 
     def submit(self, request: GenerationRequest) -> Generation:

@@ -62,7 +62,7 @@ def run_server(
         config,
         drain=options.drain,
         patience=settings.drain_timeout,
-        alive=lambda: engine.alive,
+        alive=lambda: not engine.lost,
         on_drain=on_drain,
         on_cut=on_cut,
     )
@@ -70,7 +70,7 @@ def run_server(
     with drain_on_signals(options.drain):
         try:
             server.run(sockets=[listener])
-            if not engine.alive:
+            if engine.lost:
                 raise EngineLost(
                     "The engine was lost, and the server has ended.",
                     hint="Start it again; a supervisor can tell this by exit code 9.",

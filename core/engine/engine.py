@@ -93,14 +93,10 @@ class Engine:
         self._watchdog: Watchdog | None = None
         self._load = load
         self._worker: Worker | None = None
-        started: Future[LoadedModel] = Future()
-        self._thread = threading.Thread(
-            target=self._run, args=(started,), name="mlxbun-engine", daemon=True
-        )
+        self._tokens_at_restart = -1
         # A process that ends with the thread inside MLX would be aborted.
         atexit.register(self.close)
-        self._thread.start()
-        self._loaded = started.result()
+        self._loaded = self._start_thread().result()
         self._prompts = PromptBuilder(
             self._loaded.tokenizer,
             context=self.max_context,
@@ -131,8 +127,13 @@ class Engine:
 
     @property
     def alive(self) -> bool:
-        """Whether the engine can answer."""
+        """Whether the engine can answer now; for a moment it may be starting its thread again."""
         return self._thread.is_alive() and not self._inbox.closed
+
+    @property
+    def lost(self) -> bool:
+        """Whether the engine will never answer again: closed, stuck, or dead beyond a restart."""
+        return self._inbox.closed
 
     def submit(self, request: GenerationRequest) -> Generation:
         """Accept a request: render, tokenize and queue it, in the caller's thread.
@@ -220,10 +221,18 @@ class Engine:
         seed = settled.seed if settled.seed is not None else secrets.randbits(32)
         return replace(settled, seed=seed)
 
+    def _start_thread(self) -> Future[LoadedModel]:
+        started: Future[LoadedModel] = Future()
+        self._thread = threading.Thread(
+            target=self._run, args=(started,), name="mlxbun-engine", daemon=True
+        )
+        self._thread.start()
+        return started
+
     def _find_trouble(self) -> str | None:
-        """Say what is wrong with the thread, or None. For the watchdog."""
-        if not self._thread.is_alive():
-            return "The engine's thread has died."
+        """Say what is wrong with the thread and cannot be mended, or None. For the watchdog."""
+        if not self._thread.is_alive() and not self._inbox.closed:
+            return self._restart()
         # Without a worker the model is being loaded, which takes what it takes.
         worker = self._worker
         busy = worker is not None and bool(worker.rows or self._inbox.scheduler.waiting)
@@ -231,6 +240,19 @@ class Engine:
         silent = self._stall.seconds(busy=busy, beat=beat, now=self._clock())
         if silent > self._options.stall_seconds:
             return f"The engine has made no progress for {silent:.0f} seconds."
+        return None
+
+    def _restart(self) -> str | None:
+        """Put another thread in the place of a dead one; say why that is no use, or None."""
+        if self._tokens_at_restart == self._counters.generated_tokens:
+            return "The engine's thread has died again."
+        self._tokens_at_restart = self._counters.generated_tokens
+        _log.warning("the engine starts again")
+        try:
+            self._loaded = self._start_thread().result()
+        # Whatever ended the new thread's start: nobody else is there to tell it.
+        except BaseException as problem:
+            return f"The engine's thread has died, and the model cannot be loaded again: {problem}"
         return None
 
     def _give_up(self, trouble: str) -> None:
@@ -264,12 +286,31 @@ class Engine:
         try:
             while not self._inbox.closed:
                 self._work_or_rest()
+        except BaseException:
+            _log.exception("the engine's thread dies")
+            self._tell_everybody(EngineFailed("The engine has failed.", hint="Try again."))
         finally:
-            self._refuse(_stopped())
-            if self._worker:
-                for row in self._worker.rows.values():
+            self._leave()
+
+    def _tell_everybody(self, reason: EngineFailed) -> None:
+        """Fail what runs and what waits; what comes next is for the thread after this one."""
+        worker = self._worker
+        for row in (*(worker.rows.values() if worker else ()), *self._inbox.take_waiting()):
+            row.generation.fail(reason)
+        for _, future in self._inbox.take_calls():
+            future.set_exception(reason)
+
+    def _leave(self) -> None:
+        """End this thread's part in MLX: its arrays are of no use to another one."""
+        worker, self._worker = self._worker, None
+        try:
+            if worker:
+                for row in worker.rows.values():
                     row.generation.fail(_stopped())
-                self._worker.close()
+                worker.close()
+        finally:
+            del worker
+            self._cache.shrink(0)
             leave_thread()
 
     def _work_or_rest(self) -> None:

@@ -44,9 +44,8 @@ def load_tokenizer(folder: Path, eos_ids: Any) -> Any:
     import_mlx_lm()
     with _lock:
         _bring_transformers()
-    from mlx_lm.utils import load_tokenizer as load
-
-    return load(folder, eos_token_ids=eos_ids)
+    # By name: planning code refers to tokenizers, and imports no arrays.
+    return importlib.import_module("mlx_lm.utils").load_tokenizer(folder, eos_token_ids=eos_ids)
 
 
 def _import_short() -> bool:

@@ -41,6 +41,7 @@ class FakeEngine:
     choose: Callable[[GenerationRequest], Script] | None = None
     model_id: str = "acme/tiny-1"
     alive: bool = True
+    lost: bool = False
 
     def __post_init__(self) -> None:
         self.requests: list[GenerationRequest] = []

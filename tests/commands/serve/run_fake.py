@@ -1,7 +1,7 @@
 """`python -m tests.commands.serve.run_fake DELAY PATIENCE SUBMIT DEATH`: a server of slow answers.
 
 Prints its address, takes SUBMIT seconds to accept a request, answers ten words with DELAY seconds
-before each, drains with PATIENCE; after DEATH seconds, unless 0, its engine is dead.
+before each, drains with PATIENCE; after DEATH seconds, unless 0, its engine is lost.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def main(delay: float, patience: float, submit: float, death: float) -> None:
     engine = _SlowEngine(script=Script(pieces=tuple(f"{n} " for n in range(10)), delay=delay))
     engine.submit_seconds = submit
     if death:
-        threading.Timer(death, setattr, (engine, "alive", False)).start()
+        threading.Timer(death, _lose, (engine,)).start()
     with bind("127.0.0.1", 0) as listener:
         sys.stdout.write(url(listener) + "\n")
         sys.stdout.flush()
@@ -47,6 +47,10 @@ def main(delay: float, patience: float, submit: float, death: float) -> None:
             on_cut=lambda running: _say(f"cut {running}"),
         )
     _say("closed" if engine.closed else "left open")
+
+
+def _lose(engine: FakeEngine) -> None:
+    engine.alive, engine.lost = False, True
 
 
 def _say(line: str) -> None:

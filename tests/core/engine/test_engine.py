@@ -307,19 +307,55 @@ def test_the_context_is_what_the_memory_holds(open_tiny: OpenEngine) -> None:
     assert end.usage.prompt_tokens + end.usage.completion_tokens <= 256
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-def test_a_dead_thread_is_noticed_and_everybody_told(open_tiny: OpenEngine) -> None:
+def kill_thread(engine: Engine) -> threading.Thread:
+    """Raise what nobody catches in the engine's thread, and return that thread."""
+    victim = engine._thread
+    number = ctypes.c_ulong(victim.ident or 0)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(number, ctypes.py_object(SystemExit))
+    engine._inbox.wake()
+    return victim
+
+
+def test_a_dead_thread_is_told_to_everybody_and_started_again(open_tiny: OpenEngine) -> None:
     engine = open_tiny(batch=1)
+    expected, _ = answer(engine, "again", max_tokens=10)
     generations = [engine.submit(request(f"{n}")) for n in range(3)]
     next(iter(generations[0]))
-    thread = ctypes.c_ulong(engine._thread.ident or 0)
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(SystemExit))
+    victim = kill_thread(engine)
     for generation in generations:
-        with pytest.raises(EngineStopped):
+        with pytest.raises(EngineFailed):
             list(generation)
-    eventually(lambda: not engine.alive)
+    victim.join(5)
+    assert not engine.lost
+    assert answer(engine, "again", max_tokens=10)[0] == expected
+    assert engine._thread is not victim
+    assert engine.alive
+    # And once more, now that it has answered meanwhile.
+    kill_thread(engine).join(5)
+    assert answer(engine, "again", max_tokens=10)[0] == expected
+
+
+def test_a_thread_that_dies_again_at_once_is_lost(open_tiny: OpenEngine) -> None:
+    engine = open_tiny(batch=1)
+    victim = kill_thread(engine)
+    eventually(lambda: engine._thread is not victim and engine.alive)
+    kill_thread(engine).join(5)
+    eventually(lambda: engine.lost)
     with pytest.raises(EngineStopped):
         engine.submit(request())
+
+
+def test_a_model_that_cannot_be_loaded_again_is_lost(open_tiny: OpenEngine, tmp_path: Path) -> None:
+    folder = make_model(tmp_path / "model")
+    engine = open_tiny(folder)
+    generation = engine.submit(request())
+    next(iter(generation))
+    (folder / "config.json").unlink()
+    kill_thread(engine)
+    with pytest.raises(EngineFailed):
+        list(generation)
+    eventually(lambda: engine.lost)
+    assert not engine.alive
 
 
 def test_a_stalled_thread_is_noticed_and_everybody_told(open_tiny: OpenEngine) -> None:
