@@ -22,6 +22,7 @@ _HAS_MODEL = re.compile(
     re.MULTILINE,
 )
 _IMPORTS = re.compile(r"^from\s+\.(\w*)\s+import\s+(\([^)]*\)|[^\n(]*)", re.MULTILINE)
+_EXITS_WITHOUT = re.compile(r"^try:\n    import (\w+)\b.*\nexcept ImportError", re.MULTILINE)
 _READS_FP8 = re.compile(r"weight_scale_inv|\bfrom_fp8\b")
 _VERSION = re.compile(r"__version__\s*=\s*['\"]([^'\"]+)['\"]")
 
@@ -110,7 +111,7 @@ def read_architectures(package: Path | None) -> Architectures:
     version = _VERSION.search(_text(package / "_version.py"))
     return Architectures(
         version=version[1] if version else None,
-        types=frozenset(name for name, text in sources.items() if _HAS_MODEL.search(text)),
+        types=frozenset(name for name, text in sources.items() if _is_loadable(text)),
         read_fp8=frozenset(name for name in sources if _reads_fp8(name, sources)),
         renamed={a: b for a, b in tables[0].items() if isinstance(a, str) and isinstance(b, str)},
         renamed_classes={
@@ -123,6 +124,12 @@ def read_architectures(package: Path | None) -> Architectures:
 
 def _sources(folder: Path) -> dict[str, str]:
     return {path.stem: _text(path) for path in sorted(folder.glob("*.py"))}
+
+
+def _is_loadable(source: str) -> bool:
+    """Return whether a module holds a model, and does not end the process for want of a package."""
+    wanted = _EXITS_WITHOUT.findall(source) if "sys.exit(" in source else []
+    return bool(_HAS_MODEL.search(source)) and all(find_spec(name) for name in wanted)
 
 
 def _text(path: Path) -> str:

@@ -7,7 +7,6 @@ only when the folder's fingerprint is not the one in the index.
 from __future__ import annotations
 
 import json
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -216,7 +215,7 @@ class _Reader:
         if entry and entry.fingerprint == mark and (kept := _facts_in(entry)) is not None:
             return kept
         facts = read_place(place)
-        if seen.settled(time.time()):
+        if seen.settled():
             self._new[key] = Entry(fingerprint=mark, facts=to_json(facts.to_plain()))
         return facts
 

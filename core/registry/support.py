@@ -66,9 +66,8 @@ def _unknown(facts: Facts, known: Architectures) -> str | None:
     if module is None:
         if kind := _KIND_OF_TYPE.get(facts.model_type):
             return f"it is {kind}"
-        return f"mlx-lm {known.version or ''} does not know the type {facts.model_type}".replace(
-            "  ", " "
-        )
+        mlx_lm = f"mlx-lm {known.version}" if known.version else "mlx-lm"
+        return f"{mlx_lm} does not load the type {facts.model_type}"
     if facts.needs == FP8 and module not in known.read_fp8:
         return f"its weights are FP8, which mlx-lm does not load for {facts.model_type}"
     return None
