@@ -68,11 +68,12 @@ class LiveTransfer:
         from rich.progress import BarColumn, Progress, TextColumn
         from rich.table import Column
 
-        name = Column(no_wrap=True, overflow="ellipsis", ratio=2)
-        amount = Column(no_wrap=True, overflow="ellipsis", justify="right", ratio=2)
+        # Where a terminal is narrow, names give way first.
+        name = Column(no_wrap=True, overflow="ellipsis", ratio=1)
+        amount = Column(no_wrap=True)
         self._bars = Progress(
             TextColumn("{task.description}", markup=False, table_column=name),
-            BarColumn(bar_width=None, table_column=Column(ratio=1)),
+            BarColumn(bar_width=14),
             TextColumn("{task.fields[amount]}", markup=False, table_column=amount),
             console=rich,
             transient=True,
@@ -122,7 +123,7 @@ def amount_of(transfer: Transfer) -> str:
     if transfer.rate:
         parts.append(f"{format_bytes(transfer.rate)}/s")
     if transfer.seconds_left:
-        parts.append(f"{format_seconds(transfer.seconds_left)} left")
+        parts.append(f"{format_seconds(max(round(transfer.seconds_left), 1))} left")
     return ", ".join(parts)
 
 

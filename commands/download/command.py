@@ -45,8 +45,7 @@ def download(
 ) -> None:
     """Fetch a model into the Hugging Face cache, going on where an earlier call stopped.
 
-    Fetched are safetensors weights, configs, tokenizers, templates and what a person reads, each
-    checked by size and hash. --json prints one line of JSON for each thing that happens.
+    Weights for MLX, configs and tokenizers are taken; --json prints a line for each event.
     """
     session: Session = context.obj
     console = session.console(json=json)
@@ -57,22 +56,27 @@ def download(
             )
         _fetch_starter(session, console, memory_budget)
         return
-    if memory_budget is not None:
-        raise UsageProblem("--memory-budget chooses the size of the starter, of nothing else.")
-    request = _request(name, include or [], exclude or [])
-    if dry_run:
-        _show_plan(request, session, console)
-    else:
-        _fetch(request, session, console)
+    from commands.download.showing import told_failures
+
+    with told_failures(console):
+        if memory_budget is not None:
+            raise UsageProblem("--memory-budget chooses the size of the starter, of nothing else.")
+        request = _request(name, include or [], exclude or [])
+        if dry_run:
+            _show_plan(request, session, console)
+        else:
+            _fetch(request, session, console)
 
 
 def _request(name: str, include: list[str], exclude: list[str]) -> DownloadRequest:
     from core.download.choose import Choice
-    from core.download.job import DownloadRequest
     from core.download.names import parse_name
 
+    parsed = parse_name(name)  # before anything heavy: most mistakes are made here
+    from core.download.job import DownloadRequest
+
     choice = Choice(include=tuple(include), exclude=tuple(exclude))
-    return DownloadRequest(name=parse_name(name), choice=choice)
+    return DownloadRequest(name=parsed, choice=choice)
 
 
 def _show_plan(request: DownloadRequest, session: Session, console: Console) -> None:

@@ -34,13 +34,19 @@ _LINE_SECONDS = 1.0  # between two lines of progress
 
 @contextmanager
 def shown_events(console: Console) -> Iterator[OnEvent]:
-    """Yield what shows the events of the download in the block, and its failure."""
+    """Yield what shows the events of the download in the block."""
+    if console.json_mode:
+        yield _Lines(console.event)
+        return
+    with console.transfer() as view:
+        yield _Sentences(view)
+
+
+@contextmanager
+def told_failures(console: Console) -> Iterator[None]:
+    """End the lines for a program with what went wrong in the block, and comfort a person."""
     try:
-        if console.json_mode:
-            yield _Lines(console.event)
-        else:
-            with console.transfer() as view:
-                yield _Sentences(view)
+        yield
     except MlxbunError as error:
         if console.json_mode:
             console.event(_failed(error))

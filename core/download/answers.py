@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from core.hf_token import HubToken
 
 _BAD_TOKEN = "Invalid credentials in Authorization header"
-_LOGIN = "Set HF_TOKEN, or log in with `hf auth login`"
+_LOGIN = "set HF_TOKEN, or log in with `hf auth login`"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +78,7 @@ def _gated(asked: Asked) -> MlxbunError:
     if asked.token is None:
         return DownloadFailed(
             f"{asked.name.repo_id} is gated, and there is no token to show.",
-            hint=f"Accept its terms at {asked.page}. {_LOGIN}.",
+            hint=f"Accept its terms at {asked.page}, then {_LOGIN}.",
         )
     return DownloadFailed(
         f"{asked.name.repo_id} is gated, and the token in {asked.token.source} has no access.",
@@ -96,7 +96,7 @@ def _bad_token(asked: Asked, token: HubToken) -> MlxbunError:
 
 def _no_repository(asked: Asked) -> MlxbunError:
     hint = (
-        f"Check the spelling. If it is private: {_LOGIN}."
+        f"Check the spelling. If it is private, {_LOGIN}."
         if asked.token is None
         else f"Check the spelling, and whether the token in {asked.token.source} may see it."
     )
@@ -105,7 +105,7 @@ def _no_repository(asked: Asked) -> MlxbunError:
 
 def _forbidden(asked: Asked) -> MlxbunError:
     hint = (
-        f"{_LOGIN}."
+        f"If you may read it, {_LOGIN}."
         if asked.token is None
         else f"Check what the token in {asked.token.source} may read."
     )
