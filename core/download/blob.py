@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import os
-import random
 import re
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Protocol
@@ -32,11 +31,11 @@ _TIMES = 2  # a content that turns out wrong is fetched anew once
 class Listener(Protocol):
     """Hears how one file gets on."""
 
-    def received(self, file: PlannedFile, count: int) -> None:
-        """Hear of `count` new bytes on disk; below zero: so many were thrown away."""
-
     def found(self, file: PlannedFile, have: int) -> None:
-        """Hear that `have` bytes are on disk before the first one is asked for."""
+        """Hear that it starts, or starts anew, with `have` bytes on disk."""
+
+    def received(self, file: PlannedFile, count: int) -> None:
+        """Hear of `count` new bytes on disk."""
 
     def waiting(self, file: PlannedFile) -> None:
         """Hear that another program fetches the same content."""
@@ -94,14 +93,13 @@ class BlobFetch:
             if self._is_there():
                 self._listener.found(self._file, self._file.size)
                 return
-            self._listener.found(self._file, self._bytes_here())
             for attempt in range(_TIMES):
                 if attempt:
                     self._listener.fetched_anew(self._file)
                 await self._fill()
                 if await self._seal():
                     return
-                self._discard()
+                self._partial.unlink(missing_ok=True)
         raise DownloadFailed(
             f"{self._file.name} came {_TIMES} times with another content than the Hub promises.",
             hint="Nothing of it was kept. Try again later, or report it to the repository's owner.",
@@ -110,27 +108,19 @@ class BlobFetch:
     def _is_there(self) -> bool:
         return self._blob.is_file() and self._blob.stat().st_size == self._file.size
 
-    def _bytes_here(self) -> int:
-        """Return the length of the partial file; one that is too long is emptied."""
-        try:
-            length = self._partial.stat().st_size
-        except FileNotFoundError:
-            return 0
-        if length > self._file.size:
-            os.truncate(self._partial, 0)
-            return 0
-        return length
-
     async def _fill(self) -> None:
         """Bring the partial file to its full length, over as many connections as that takes."""
         failures = 0
         with self._opened() as descriptor:
-            while (have := self._bytes_here()) < self._file.size:
+            if _length(descriptor) > self._file.size:
+                os.ftruncate(descriptor, 0)
+            self._listener.found(self._file, _length(descriptor))
+            while (have := _length(descriptor)) < self._file.size:
                 try:
                     await self._receive(descriptor, have)
                 except Trouble as trouble:
                     self._no_ranges = self._no_ranges or trouble.no_ranges
-                    failures = 1 if self._bytes_here() > have else failures + 1
+                    failures = 1 if _length(descriptor) > have else failures + 1
                     await self._wait(trouble, failures)
 
     @contextmanager
@@ -166,7 +156,9 @@ class BlobFetch:
         raise Trouble("the answer ended too early")
 
     def _check_etag(self, answer: Answer) -> None:
-        if answer.etag is not None and answer.etag != self._file.etag:
+        # A hash of another kind, as a mirror may tell, says nothing; the content's own is checked.
+        told = answer.etag or self._file.etag
+        if len(told) == len(self._file.etag) and told != self._file.etag:
             raise Trouble("the Hub answers with another content than it lists")
 
     def _first_byte(self, response: httpx.Response, start: int) -> int:
@@ -194,7 +186,7 @@ class BlobFetch:
                 f" {failures} times in a row.",
                 hint="Check the network. What has come is kept: the same command goes on there.",
             )
-        wait = self._patience.wait(failures, chance=random.random(), wish=trouble.wish)
+        wait = self._patience.wait(failures, wish=trouble.wish)
         self._listener.retrying(self._file, trouble.reason, failures, wait)
         await asyncio.sleep(wait)
 
@@ -208,20 +200,27 @@ class BlobFetch:
     def _check_and_name(self) -> bool:
         self._given_up = False
         digest = _hasher(self._file)
-        with self._partial.open("rb") as file:
-            while chunk := file.read(_HASHED_AT_ONCE):
-                if self._given_up:
-                    return False
+        try:
+            for chunk in self._content():
                 digest.update(chunk)
             if digest.hexdigest() != self._file.etag:
                 return False
-            os.fsync(file.fileno())
-        self._partial.replace(self._blob)
+            self._partial.replace(self._blob)
+        except FileNotFoundError:  # somebody has tidied it away, or was faster
+            return self._is_there()
         return True
 
-    def _discard(self) -> None:
-        self._listener.received(self._file, -self._bytes_here())
-        self._partial.unlink(missing_ok=True)
+    def _content(self) -> Iterator[bytes]:
+        with self._partial.open("rb") as file:
+            while chunk := file.read(_HASHED_AT_ONCE):
+                if self._given_up:
+                    return
+                yield chunk
+            os.fsync(file.fileno())
+
+
+def _length(descriptor: int) -> int:
+    return os.fstat(descriptor).st_size
 
 
 def _write(descriptor: int, data: bytes) -> None:

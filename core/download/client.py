@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import random
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -65,7 +64,7 @@ class Answer:
     response: httpx.Response
     """Of the host that has the content."""
     etag: str | None
-    """What the Hub calls the content; None: it does not tell."""
+    """The hash by which the Hub sends a client to its storage; None: it did not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,8 +146,7 @@ class HubClient:
                 failures += 1
                 if trouble.unreachable or failures >= self._patience.question_tries:
                     raise self._silence(trouble) from None
-                wait = self._patience.wait(failures, chance=random.random(), wish=trouble.wish)
-                await asyncio.sleep(wait)
+                await asyncio.sleep(self._patience.wait(failures, wish=trouble.wish))
 
     @asynccontextmanager
     async def get(
@@ -203,11 +201,9 @@ class HubClient:
             )
             response = await self._http.send(request, stream=True)
             location = response.headers.get("Location")
-            final = response.status_code not in _REDIRECTS or not location
             if on_hub:
-                told = response.headers.get("X-Linked-Etag")
-                etag = _bare(told or (response.headers.get("ETag") if final else None)) or etag
-            if final:
+                etag = _bare(response.headers.get("X-Linked-Etag")) or etag
+            if response.status_code not in _REDIRECTS or not location:
                 return response, etag
             await response.aclose()
             url = str(response.url.join(location))

@@ -50,16 +50,15 @@ class Meter:
         self._tell(Moved(transfer=self.transfer()))
 
     def found(self, file: PlannedFile, have: int) -> None:
-        """Hear what is on disk of a file that is begun."""
+        """Hear what is on disk of a file that starts, or starts anew."""
         self._moving[file.etag] = file
         self._have[file.etag] = have
 
     def received(self, file: PlannedFile, count: int) -> None:
-        """Hear of new bytes, or below zero of bytes that were thrown away."""
+        """Hear of new bytes."""
         self._have[file.etag] += count
-        if count > 0:
-            self._rate.add(count)
-            self.received_bytes += count
+        self._rate.add(count)
+        self.received_bytes += count
 
     def finished(self, file: PlannedFile) -> None:
         """Hear that a content is whole and checked."""

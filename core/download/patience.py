@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -26,7 +28,10 @@ class Patience:
     longest_wish: float = 300.0
     """Seconds; a server that asks for a longer wait (Retry-After) gets this much."""
 
-    def wait(self, failures: int, *, chance: float, wish: float | None = None) -> float:
+    chance: Callable[[], float] = random.random
+    """Gives numbers from 0 to 1 that scatter the waits."""
+
+    def wait(self, failures: int, *, wish: float | None = None) -> float:
         """Return the seconds to wait after some failures in a row.
 
         Exponential backoff of which half is random ("equal jitter"), so that many clients of one
@@ -34,13 +39,12 @@ class Patience:
 
         Args:
             failures: without a byte in between, from 1.
-            chance: uniformly random, 0 to 1.
             wish: what the server asked for, in seconds.
         """
         if wish is not None:
-            return min(wish, self.longest_wish) + chance
+            return min(wish, self.longest_wish) + self.chance()
         whole = min(self.first_wait * 2.0 ** min(failures - 1, 30), self.longest_wait)
-        return whole * (0.5 + chance / 2)
+        return whole * (0.5 + self.chance() / 2)
 
 
 def retry_after(header: str | None, *, now: datetime | None = None) -> float | None:

@@ -13,15 +13,17 @@ NOW = datetime(2026, 11, 29, 12, 0, 0, tzinfo=UTC)
 
 
 def test_waits_double_up_to_the_longest() -> None:
-    patience = Patience(first_wait=1, longest_wait=8)
-    assert [patience.wait(n, chance=1) for n in (1, 2, 3, 4, 5, 1000)] == [1, 2, 4, 8, 8, 8]
-    assert [patience.wait(n, chance=0) for n in (1, 2, 3, 4)] == [0.5, 1, 2, 4]
+    most = Patience(first_wait=1, longest_wait=8, chance=lambda: 1.0)
+    assert [most.wait(n) for n in (1, 2, 3, 4, 5, 1000)] == [1, 2, 4, 8, 8, 8]
+    least = Patience(first_wait=1, longest_wait=8, chance=lambda: 0.0)
+    assert [least.wait(n) for n in (1, 2, 3, 4)] == [0.5, 1, 2, 4]
+    assert 0.5 <= Patience().wait(1) <= 1
 
 
 def test_a_servers_wish_is_met_within_reason() -> None:
-    patience = Patience(longest_wish=300)
-    assert patience.wait(1, chance=0.5, wish=7) == 7.5
-    assert patience.wait(1, chance=0, wish=10**9) == 300
+    patience = Patience(longest_wish=300, chance=lambda: 0.5)
+    assert patience.wait(1, wish=7) == 7.5
+    assert patience.wait(1, wish=10**9) == 300.5
 
 
 @pytest.mark.parametrize(

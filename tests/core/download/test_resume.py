@@ -201,6 +201,28 @@ def test_a_file_that_has_changed_is_another_file(desk: Desk) -> None:
     assert _weights(desk) == changed
 
 
+def test_a_partial_file_that_is_tidied_away_meanwhile(desk: Desk) -> None:
+    """`hf cache prune` removes partial files without asking who writes to them."""
+    desk.hub.pace = 0.03
+    work = start_download(
+        desk.request(), paths=desk.paths, environ=desk.environ, on_event=desk.events.append
+    )
+    wait_until(lambda: _partial_bytes(desk) > 50_000)
+    desk.partial().unlink()
+    work.result()
+    assert desk.told(FetchedAnew) == [FetchedAnew(name=WEIGHTS)]
+    assert _weights(desk) == FILES[WEIGHTS]
+
+
+def test_a_mirror_may_have_etags_of_its_own(desk: Desk) -> None:
+    desk.hub.faults = [
+        Fault(name="config.json", headers={"ETag": '"' + "0" * 40 + '"'}),
+        Fault(name="tokenizer.json", headers={"ETag": 'W/"odd"'}),
+    ]
+    desk.fetch()
+    assert desk.told(Retrying) == []
+
+
 def test_cancelling_leaves_what_came(desk: Desk) -> None:
     desk.hub.faults = [Fault(name=WEIGHTS, stall=100_000)]
     cancel = threading.Event()
