@@ -81,8 +81,7 @@ def ls(
     if quant is not None:
         quantization_test(quant)  # a wrong one is told before anything is read
     session: Session = context.obj
-    folders = [str(Path(each).expanduser().absolute()) for each in model_folders or ()] or None
-    settings = session.settings(model_folders=folders).values
+    settings = session.settings(model_folders=_folders(model_folders)).values
     cards = library(session.paths, settings, all_revisions=all_revisions)
     chosen = arrange(select(cards, wanted), sort, backwards=reverse)
     console = session.console(json=json)
@@ -124,6 +123,13 @@ def _sum_up(cards: list[ModelCard], console: Console, thing: str) -> None:
 
 def _is_styled(environ: Mapping[str, str]) -> bool:
     return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
+
+
+def _folders(given: list[str] | None) -> list[str] | None:
+    """Return folders as the setting takes them: from the root on."""
+    if given and not all(given):
+        raise UsageProblem("--model-folders must be a folder, not ''.")
+    return [str(Path(each).absolute()) if each[0] != "~" else each for each in given or ()] or None
 
 
 def _size(option: str, text: str | None) -> int | None:

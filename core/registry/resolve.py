@@ -154,7 +154,7 @@ def _revision(name: str, places: Sequence[Place]) -> ModelRef:
     fitting = [place for place in here if _is_called(place, revision)]
     if not fitting:
         raise NotFound(
-            f"{found.name} has no revision {_shown(revision)} on this machine.",
+            f"{printable(found.name)} has no revision {_shown(revision)} on this machine.",
             hint=f"There are {', '.join(map(_revision_name, here))}.",
         )
     if len(fitting) > 1:
@@ -208,7 +208,7 @@ def _local(name: str, folder: Path) -> ModelRef:
 def _checked(place: Place, *, revision: str | None = None) -> ModelRef:
     if (problem := find_damage(place)) is not None:
         raise BadModelFiles(
-            f"{place.name} cannot be used: {problem}.",
+            f"{printable(place.name)} cannot be used: {problem}.",
             hint="Download it again, or choose another model.",
         )
     return _ref(place, revision)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.errors import Ambiguous, BadModelFiles, NotFound, StoreCorrupt, UsageProblem
-from core.registry.resolve import default_model, find_starter, resolve_model
+from core.registry.resolve import default_model, find_starter, is_model_name, resolve_model
 from core.registry.starter import STARTER_IDS, WHEEL_STARTER
 from tests.caches import add_model, safetensors
 
@@ -19,7 +19,7 @@ def cache(tmp_path: Path) -> Path:
 
 def _local(folder: Path) -> Path:
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text("{}")
+    (folder / "config.json").write_text('{"model_type": "llama"}')
     (folder / "model.safetensors").write_bytes(safetensors())
     return folder
 
@@ -160,3 +160,135 @@ def test_the_better_of_two_starters_is_the_default(cache: Path) -> None:
     found = default_model(hub_cache=cache)
     assert found is not None
     assert found.model_id == STARTER_IDS[0]
+
+
+def _revisions(cache: Path) -> tuple[Path, Path]:
+    """Add a repository with two snapshots; return the one of `main` and the other."""
+    old = add_model(cache, "org/model", commit="abcdef0" + "1" * 33, ref="refs/pr/1")
+    return add_model(cache, "org/model", commit="abcdef0" + "2" * 33), old
+
+
+@pytest.mark.parametrize("revision", ["refs/pr/1", "abcdef0" + "1" * 33, "abcdef01", "abcdef0111"])
+@pytest.mark.parametrize("name", ["org/model", "mod"])
+def test_a_revision_names_another_snapshot(cache: Path, name: str, revision: str) -> None:
+    _, old = _revisions(cache)
+    found = resolve_model(f"{name}@{revision}", hub_cache=cache)
+    assert (found.model_id, found.folder) == (f"org/model@{revision}", old)
+    assert resolve_model(found.model_id, hub_cache=cache) == found
+
+
+@pytest.mark.parametrize("revision", ["main", "abcdef02"])
+def test_a_revision_that_is_main_is_the_model_itself(cache: Path, revision: str) -> None:
+    main, _ = _revisions(cache)
+    found = resolve_model(f"org/model@{revision}", hub_cache=cache)
+    assert (found.model_id, found.folder) == ("org/model", main)
+
+
+@pytest.mark.parametrize("revision", ["", "abcdef", "ABCDEF01", "1234567", "v2", "..", "main/.."])
+def test_a_revision_that_is_not_here(cache: Path, revision: str) -> None:
+    _revisions(cache)
+    with pytest.raises(NotFound, match="org/model has no revision") as caught:
+        resolve_model(f"org/model@{revision}", hub_cache=cache)
+    assert caught.value.hint == "There are main, refs/pr/1."
+
+
+def test_the_beginning_of_several_commits(cache: Path) -> None:
+    _revisions(cache)
+    with pytest.raises(Ambiguous) as caught:
+        resolve_model("org/model@abcdef0", hub_cache=cache)
+    assert len(caught.value.candidates) == 2
+
+
+def test_a_revision_that_is_incomplete(cache: Path) -> None:
+    _, old = _revisions(cache)
+    (old / "config.json").unlink()
+    with pytest.raises(BadModelFiles, match=r"config\.json is missing"):
+        resolve_model("org/model@refs/pr/1", hub_cache=cache)
+
+
+@pytest.mark.parametrize("name", ["org/none@main", "@main", "@"])
+def test_a_revision_of_nothing(cache: Path, name: str) -> None:
+    _revisions(cache)
+    with pytest.raises(NotFound, match="There is no model"):
+        resolve_model(name, hub_cache=cache)
+
+
+def test_a_folder_whose_name_holds_an_at_sign(cache: Path, tmp_path: Path) -> None:
+    folder = _local(tmp_path / "my@model")
+    assert resolve_model(str(folder), hub_cache=cache).folder == folder.resolve()
+
+
+def test_models_in_folders_of_models(cache: Path, tmp_path: Path) -> None:
+    folders = [str(tmp_path / "models")]
+    mine = _local(tmp_path / "models" / "mine")
+    theirs = _local(tmp_path / "models" / "org" / "theirs")
+    for name, folder in (("mine", mine), ("org/theirs", theirs), ("THEIR", theirs)):
+        found = resolve_model(name, hub_cache=cache, model_folders=folders)
+        assert found.folder == folder
+    assert found.model_id == "org/theirs"
+    with pytest.raises(NotFound):
+        resolve_model("mine", hub_cache=cache)
+    with pytest.raises(UsageProblem, match="mine, org/theirs"):
+        default_model(hub_cache=cache, model_folders=folders)
+
+
+def test_the_cache_wins_over_a_folder_of_models(cache: Path, tmp_path: Path) -> None:
+    folders = [str(tmp_path / "models")]
+    mine = _local(tmp_path / "models" / "org" / "model")
+    folder = add_model(cache, "org/model")
+    assert resolve_model("org/model", hub_cache=cache, model_folders=folders).folder == folder
+    found = resolve_model(str(mine), hub_cache=cache, model_folders=folders)
+    assert found.folder == mine
+
+
+@pytest.mark.parametrize(
+    ("name", "is_one"),
+    [
+        ("starter", True),
+        ("org/model", True),
+        ("org/model@main", True),
+        ("mine", True),
+        ("org/mod", False),
+        ("me@org/model", False),
+        ("\0", False),
+        ("x" * 5000, False),
+    ],
+)
+def test_whole_names(cache: Path, tmp_path: Path, name: str, is_one: bool) -> None:
+    add_model(cache, "org/model")
+    _local(tmp_path / "models" / "mine")
+    folders = [str(tmp_path / "models")]
+    assert is_model_name(name, hub_cache=cache, model_folders=folders) == is_one
+
+
+def test_truncated_weights_are_not_used(cache: Path) -> None:
+    add_model(cache, "org/whole")
+    bad = add_model(cache, "org/cut", weights={"model.safetensors": safetensors(padding=9)[:-1]})
+    with pytest.raises(BadModelFiles, match=r"model\.safetensors is broken: it has"):
+        resolve_model("org/cut", hub_cache=cache)
+    with pytest.raises(BadModelFiles, match=r"model\.safetensors is broken: it has"):
+        resolve_model(str(bad), hub_cache=cache)
+    found = default_model(hub_cache=cache)
+    assert found is not None
+    assert found.model_id == "org/whole"
+
+
+def test_a_model_of_another_kind_is_no_default(cache: Path) -> None:
+    add_model(cache, "org/embeds", config=b'{"model_type": "bert"}')
+    assert default_model(hub_cache=cache) is None
+    add_model(cache, "org/model")
+    found = default_model(hub_cache=cache)
+    assert found is not None
+    assert found.model_id == "org/model"
+    # Who asks for it by its name gets it, and hears from the loader what is wrong with it.
+    assert resolve_model("embeds", hub_cache=cache).model_id == "org/embeds"
+
+
+def test_names_from_the_disk_cannot_move_the_cursor(cache: Path) -> None:
+    add_model(cache, "a/b").parents[1].rename(cache / "models--a--b\x1b[2J")
+    with pytest.raises(BadModelFiles) as refused:
+        resolve_model("b", hub_cache=cache)
+    assert refused.value.message.isprintable()
+    with pytest.raises(NotFound) as missed:
+        resolve_model("\x1b[2Jzzz", hub_cache=cache)
+    assert missed.value.message.isprintable()
