@@ -18,7 +18,7 @@ from core.registry.abilities import (
 )
 from core.registry.files import printable, read_bytes, read_json
 from core.registry.forms import kind_of_folder, read_form
-from core.registry.places import Place, stray_link
+from core.registry.places import Place, is_unfinished, stray_link
 from core.registry.snapshot import IncompleteError, weight_files
 from core.registry.storage import Quantization, Storage, read_storage
 from core.registry.weights import BrokenWeightsError, parse_header
@@ -112,7 +112,13 @@ def find_damage(place: Place) -> str | None:
 
     Looks into the headers of weights, too, unlike `core.registry.snapshot.find_problem`.
     """
-    return _obstacle(place) or check_folder(place.folder)
+    problem = _obstacle(place) or check_folder(place.folder)
+    return as_told(problem, place) if problem else None
+
+
+def as_told(problem: str, place: Place) -> str:
+    """Return a problem with what is known of a download that may be its cause."""
+    return f"{problem}; its download is not finished" if is_unfinished(place) else problem
 
 
 def check_folder(folder: Path) -> str | None:

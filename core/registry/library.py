@@ -7,7 +7,7 @@ only when the folder's fingerprint is not the one in the index.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from core.registry.architectures import (
     read_architectures,
     stamp_of,
 )
-from core.registry.facts import READER, Facts, read_place
+from core.registry.facts import READER, Facts, as_told, read_place
 from core.registry.index import Aside, Entry, load_index, save_index, to_json
 from core.registry.places import Place, find_places
 from core.registry.storage import Quantization
@@ -220,6 +220,8 @@ class _Reader:
         return facts
 
     def _make(self, place: Place, facts: Facts, seen: Survey | None) -> ModelCard:
+        if facts.problem is not None:
+            facts = replace(facts, problem=as_told(facts.problem, place))
         verdict = judge(facts, self._known)
         storage, abilities = facts.storage, facts.abilities
         return ModelCard(

@@ -159,6 +159,16 @@ def plain_folders(roots: Iterable[Path]) -> list[Place]:
     return places
 
 
+def is_unfinished(place: Place) -> bool:
+    """Return whether a download of a repository was begun and is not over."""
+    if place.repository is None:
+        return False
+    try:
+        return any(path.suffix == ".incomplete" for path in (place.repository / "blobs").iterdir())
+    except OSError:
+        return False
+
+
 def stray_link(place: Place) -> str | None:
     """Return a link of a snapshot that leads out of its repository, by name, or None.
 

@@ -209,9 +209,15 @@ def _checked(place: Place, *, revision: str | None = None) -> ModelRef:
     if (problem := find_damage(place)) is not None:
         raise BadModelFiles(
             f"{printable(place.name)} cannot be used: {problem}.",
-            hint="Download it again, or choose another model.",
+            hint=_mending(place),
         )
     return _ref(place, revision)
+
+
+def _mending(place: Place) -> str:
+    if place.repository is None:
+        return f"Mend the files in {place.folder}, or choose another model."
+    return f"`mlxbun download {printable(place.name)}` may mend it; or choose another model."
 
 
 def _ref(place: Place, revision: str | None = None) -> ModelRef:

@@ -64,7 +64,7 @@ def test_a_table_for_people(tmp_path: Path, environ: Environ) -> None:
     assert done.returncode == 0, done.stderr
     assert [line.split() for line in done.stdout.splitlines()] == [
         ["MODEL", "TYPE", "PARAMS", "QUANT", "SIZE", "CONTEXT", "CAN", "NOTE"],
-        "org/one llama 1.28M 4-bit g32 800 kB 8k tools thinking -".split(),
+        ["org/one", "llama", "1.28M", "4-bit", "g32", "800", "kB", "8k", "tools", "thinking", "-"],
     ]
     assert done.stderr == "1 model, 800 kB on disk\n"
 

@@ -210,6 +210,22 @@ def test_a_download_that_goes_on_is_noticed(paths: Paths) -> None:
     assert _library(paths)["org/one"].supported
 
 
+def test_a_download_that_is_not_finished_is_told(paths: Paths) -> None:
+    folder = _add(paths)
+    (folder / "model.safetensors").unlink()
+    partial = folder.parents[1] / "blobs" / "hash.mlxbun.incomplete"
+    partial.write_bytes(b"half")
+    told = "it has no safetensors weights; its download is not finished"
+    assert _library(paths)["org/one"].reason == told
+    assert _library(paths)["org/one"].problem == told
+    partial.unlink()
+    assert _library(paths)["org/one"].reason == "it has no safetensors weights"
+    (paths.hub_cache / "models--org--new" / "blobs").mkdir(parents=True)
+    (paths.hub_cache / "models--org--new" / "blobs" / "hash.incomplete").write_bytes(b"half")
+    told = "it has no snapshot; its download is not finished"
+    assert _library(paths)["org/new"].reason == told
+
+
 def test_a_config_that_is_replaced_in_a_plain_folder_is_noticed(paths: Paths) -> None:
     folder = _plain(paths, "mine")
     assert _library(paths)["mine"].context == 8192
