@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from core.progress import Transfer
 
 _LINE_SECONDS = 5.0  # between two lines of a log
+_LONGEST_LEFT = 100 * 3600  # what would take longer stands still
 
 
 class TransferView(Protocol):
@@ -122,8 +123,9 @@ def amount_of(transfer: Transfer) -> str:
     parts = [f"{format_bytes(transfer.done)} of {format_bytes(transfer.total)}"]
     if transfer.rate:
         parts.append(f"{format_bytes(transfer.rate)}/s")
-    if transfer.seconds_left:
-        parts.append(f"{format_seconds(max(round(transfer.seconds_left), 1))} left")
+    left = transfer.seconds_left
+    if left and left < _LONGEST_LEFT:
+        parts.append(f"{format_seconds(max(round(left), 1))} left")
     return ", ".join(parts)
 
 

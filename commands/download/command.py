@@ -100,9 +100,10 @@ def _show_plan(request: DownloadRequest, session: Session, console: Console) -> 
 
 
 def _sum(plan: DownloadPlan) -> str:
-    files = "1 file" if len(plan.files) == 1 else f"{len(plan.files)} files"
+    from commands.download.showing import count_files
+
     return (
-        f"{files}, {format_bytes(plan.total_bytes)};"
+        f"{count_files(plan)}, {format_bytes(plan.total_bytes)};"
         f" {format_bytes(plan.missing_bytes)} to fetch (commit {plan.commit[:12]})\n"
     )
 

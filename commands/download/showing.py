@@ -80,6 +80,11 @@ def plan_event(plan: DownloadPlan) -> dict[str, Any]:
     }
 
 
+def count_files(plan: DownloadPlan) -> str:
+    """Return how many files a plan has: `1 file`, `12 files`."""
+    return "1 file" if len(plan.files) == 1 else f"{len(plan.files)} files"
+
+
 class _Sentences:
     """Events for a person."""
 
@@ -118,7 +123,7 @@ def _beginning(plan: DownloadPlan) -> str:
     here = f", {format_bytes(plan.present_bytes)} of it here" if plan.present_bytes else ""
     return (
         f"{plan.name}: fetching {format_bytes(plan.missing_bytes)}"
-        f" ({len(plan.files)} files, {format_bytes(plan.total_bytes)}{here})"
+        f" ({count_files(plan)}, {format_bytes(plan.total_bytes)}{here})"
     )
 
 

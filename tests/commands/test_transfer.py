@@ -27,6 +27,7 @@ def _moment(done: int, *, rate: float = 0.0, moving: tuple[Progress, ...] = ()) 
 def test_amounts_on_one_line() -> None:
     assert amount_of(_moment(0)) == "0 B of 10 MB"
     assert amount_of(_moment(4_000_000, rate=50_000)) == "4 MB of 10 MB, 50 kB/s, 2 min 0 s left"
+    assert amount_of(_moment(1, rate=1)) == "1 B of 10 MB, 1 B/s"
     assert amount_of(_moment(9_999_999, rate=1e9)) == "10 MB of 10 MB, 1 GB/s, 1 s left"
     assert amount_of(_moment(10_000_000, rate=1e6)) == "10 MB of 10 MB, 1 MB/s"
 
