@@ -23,7 +23,7 @@ _HAS_MODEL = re.compile(
 )
 _IMPORTS = re.compile(r"^from\s+\.(\w*)\s+import\s+(\([^)]*\)|[^\n(]*)", re.MULTILINE)
 _EXITS_WITHOUT = re.compile(r"^try:\n    import (\w+)\b.*\nexcept ImportError", re.MULTILINE)
-_READS_FP8 = re.compile(r"weight_scale_inv|\bfrom_fp8\b")
+_READS_FP8 = ("weight_scale_inv", "from_fp8")
 _VERSION = re.compile(r"__version__\s*=\s*['\"]([^'\"]+)['\"]")
 
 
@@ -112,7 +112,7 @@ def read_architectures(package: Path | None) -> Architectures:
     return Architectures(
         version=version[1] if version else None,
         types=frozenset(name for name, text in sources.items() if _is_loadable(text)),
-        read_fp8=frozenset(name for name in sources if _reads_fp8(name, sources)),
+        read_fp8=_reading_fp8(sources),
         renamed={a: b for a, b in tables[0].items() if isinstance(a, str) and isinstance(b, str)},
         renamed_classes={
             key: name
@@ -168,17 +168,18 @@ def _literal(value: ast.expr | None) -> dict[Any, Any]:
     return content if isinstance(content, dict) else {}
 
 
-def _reads_fp8(name: str, sources: Mapping[str, str]) -> bool:
-    """Return whether a module, or one that it takes parts from, unpacks FP8 weights."""
-    seen: set[str] = set()
-    ahead = [name]
-    while ahead:
-        current = ahead.pop()
-        if current in seen or current not in sources:
-            continue
-        seen.add(current)
-        if _READS_FP8.search(sources[current]):
-            return True
-        for module, imported in _IMPORTS.findall(sources[current]):
-            ahead += [module] if module else re.findall(r"\w+", imported)
-    return False
+def _reading_fp8(sources: Mapping[str, str]) -> frozenset[str]:
+    """Return the modules that unpack FP8 weights, or take parts from one that does."""
+    parts = {name: _parts(text) for name, text in sources.items()}
+    found = {name for name, text in sources.items() if any(word in text for word in _READS_FP8)}
+    while more := {name for name in parts if name not in found and parts[name] & found}:
+        found |= more
+    return frozenset(found)
+
+
+def _parts(source: str) -> set[str]:
+    """Return the modules beside it that a module imports from."""
+    found: set[str] = set()
+    for module, imported in _IMPORTS.findall(source):
+        found |= {module} if module else set(re.findall(r"\w+", imported))
+    return found

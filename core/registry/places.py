@@ -106,12 +106,13 @@ def canonical(repository: Path) -> Place:
     Without such a ref it is the newest one: a snapshot that was fetched by its commit has no ref.
     """
     try:
-        commit = _read_ref(repository / "refs" / "main") or _newest(repository)
+        refs = _refs(repository)
+        commit = refs.get("main") or _newest(repository)
     except OSError as problem:
         return _unread(repository, f"it cannot be read ({problem.strerror})")
     if commit is None:
         return _unread(repository, "it has no snapshot")
-    return _snapshot(repository, commit, refs_of(repository).get(commit, ()))
+    return _snapshot(repository, commit, _turned(refs).get(commit, ()))
 
 
 def snapshots(repository: Path) -> list[Place]:
@@ -119,24 +120,11 @@ def snapshots(repository: Path) -> list[Place]:
     main = canonical(repository)
     try:
         commits = _commits(repository)
+        refs = _turned(_refs(repository))
     except OSError:
         return [main]
-    refs = refs_of(repository)
     others = [commit for commit in commits if commit != main.commit]
     return [main, *(_snapshot(repository, commit, refs.get(commit, ())) for commit in others)]
-
-
-def refs_of(repository: Path) -> dict[str, tuple[str, ...]]:
-    """Return the refs of each commit, sorted; what is no ref is passed over."""
-    top = repository / "refs"
-    found: dict[str, list[str]] = {}
-    for parent, _, names in os.walk(top):
-        for name in names:
-            path = Path(parent, name)
-            with suppress(OSError):
-                if name not in _HELPERS and (commit := _read_ref(path)):
-                    found.setdefault(commit, []).append(path.relative_to(top).as_posix())
-    return {commit: tuple(sorted(refs)) for commit, refs in found.items()}
 
 
 def plain_folders(roots: Iterable[Path]) -> list[Place]:
@@ -222,15 +210,41 @@ def _unread(repository: Path, problem: str) -> Place:
     )
 
 
+def _refs(repository: Path) -> dict[str, str]:
+    """Return the commit of each ref; what is no ref is passed over.
+
+    Raises:
+        OSError: the repository cannot be read.
+    """
+    found: dict[str, str] = {}
+    ahead: list[tuple[str, str | Path]] = [("", repository / "refs")]
+    while ahead:
+        prefix, folder = ahead.pop()
+        try:
+            with os.scandir(folder) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        ahead.append((f"{prefix}{entry.name}/", entry.path))
+                    elif entry.name not in _HELPERS and (commit := _read_ref(Path(entry.path))):
+                        found[prefix + entry.name] = commit
+        except FileNotFoundError:
+            continue
+    return found
+
+
+def _turned(refs: dict[str, str]) -> dict[str, tuple[str, ...]]:
+    """Return the refs of each commit, sorted."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(refs):
+        found.setdefault(refs[name], []).append(name)
+    return {commit: tuple(names) for commit, names in found.items()}
+
+
 def _read_ref(path: Path) -> str | None:
     """Return the commit in a ref. One that is no plain name is damage, and counts as none."""
     try:
         commit = read_bytes(path, limit=_LONGEST_REF).decode("utf-8", "replace").strip()
-    except FileNotFoundError:
-        return None
-    except OSError as problem:
-        if isinstance(problem, PermissionError | NotADirectoryError):
-            raise
+    except OSError:
         return None
     plain = commit.isprintable() and commit not in ("", ".", "..") and "/" not in commit
     return commit if plain else None

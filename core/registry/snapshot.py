@@ -81,12 +81,15 @@ def _indexed_files(folder: Path) -> list[str]:
     if (trouble := _trouble(folder, INDEX)) is not None:
         raise IncompleteError(trouble)
     mapping = (read_json(folder / INDEX) or {}).get("weight_map")
-    names = list(mapping.values()) if isinstance(mapping, dict) else []
-    if not names or not all(isinstance(name, str) and _is_plain(name) for name in names):
+    values = list(mapping.values()) if isinstance(mapping, dict) else []
+    if not values or not all(isinstance(name, str) for name in values):
+        raise IncompleteError(f"{INDEX} names no weight files")
+    names = sorted(set(values))
+    if not all(map(_is_plain, names)):
         raise IncompleteError(f"{INDEX} names no weight files")
     if strange := [name for name in names if not fnmatch.fnmatchcase(name, WEIGHTS)]:
         raise IncompleteError(f"its weights are not named {WEIGHTS}, but {printable(strange[0])}")
-    return sorted(set(names))
+    return names
 
 
 def _numbered_files(names: Collection[str]) -> list[str]:

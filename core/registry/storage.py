@@ -144,6 +144,7 @@ class _Mlx(_Plain):
             for layer, own in settings.items()
             if isinstance(own, dict) and (way := _way(own, settings))
         }
+        self._found: dict[str, _Way] = {}
 
     def count(self, name: str) -> int:
         path = self._packed_path(name)
@@ -168,6 +169,11 @@ class _Mlx(_Plain):
 
     def _way_of(self, path: str) -> _Way:
         """Return how one layer is packed: as told, where its shapes agree, else as they tell."""
+        if (way := self._found.get(path)) is None:
+            way = self._found[path] = self._find_way(path)
+        return way
+
+    def _find_way(self, path: str) -> _Way:
         scales = self._headers[f"{path}.scales"]
         held = math.prod(self._headers[f"{path}.weight"]["shape"]) * 32
         groups = math.prod(scales["shape"])

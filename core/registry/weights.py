@@ -120,9 +120,8 @@ def _checked_end(name: str, tensor: Any) -> int:
         start, end = tensor["data_offsets"]
     except (TypeError, KeyError, ValueError) as problem:
         raise BrokenWeightsError("its header lacks data offsets") from problem
-    if not isinstance(shape, list) or not all(map(_is_count, (*shape, start, end))):
-        raise BrokenWeightsError(f"its header describes {printable(name)} wrongly")
-    if len(shape) > _MOST_AXES or start > end or not isinstance(kind, str):
+    sound = isinstance(shape, list) and len(shape) <= _MOST_AXES and isinstance(kind, str)
+    if not sound or not _are_counts((*shape, start, end)) or start > end:
         raise BrokenWeightsError(f"its header describes {printable(name)} wrongly")
     width = _ITEM_BYTES.get(kind)  # of kinds below a byte, and of kinds to come, nothing is known
     if width is not None and math.prod(shape) * width != end - start:
@@ -130,5 +129,5 @@ def _checked_end(name: str, tensor: Any) -> int:
     return int(end)
 
 
-def _is_count(value: Any) -> bool:
-    return type(value) is int and 0 <= value < _LONGEST_AXIS
+def _are_counts(values: tuple[Any, ...]) -> bool:
+    return all(type(value) is int and 0 <= value < _LONGEST_AXIS for value in values)

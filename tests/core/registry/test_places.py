@@ -16,7 +16,6 @@ from core.registry.places import (
     canonical,
     find_places,
     plain_folders,
-    refs_of,
     repositories,
     snapshots,
     stray_link,
@@ -96,7 +95,8 @@ def test_without_main_it_is_the_newest(hub: Path) -> None:
 
 
 def test_refs_by_commit(hub: Path) -> None:
-    assert refs_of(_repository(hub)) == {NEW: ("main",), OLD: ("refs/pr/1", "v1.0")}
+    found = {place.commit: place.refs for place in snapshots(_repository(hub))}
+    assert found == {NEW: ("main",), OLD: ("refs/pr/1", "v1.0"), LOST: ()}
 
 
 @pytest.mark.parametrize("ref", ["../../elsewhere", "/etc", "..", "", "\x1b[2J", "x" * 2000])
