@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import subprocess
@@ -13,11 +14,6 @@ from pathlib import Path
 from typing import IO
 
 import httpx
-import mlx.core as mx
-from mlx.utils import tree_flatten
-from mlx_lm.utils import load_model
-
-from core.engine.loader import unpack_weights
 
 # mlx_lm.server with the BLAS that mlxbun would load: the peer that differs in nothing but itself.
 _WITH_BLAS = """
@@ -62,7 +58,9 @@ class Peer:
         """
         command = [part.replace("{port}", str(self.port)) for part in self.command]
         began = time.perf_counter()
-        self._process = subprocess.Popen(command, stdout=log, stderr=log)
+        # Users' Python keeps compiled modules; a start without them would measure the compiler.
+        environment = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"}
+        self._process = subprocess.Popen(command, stdout=log, stderr=log, env=environment)
         body = {"messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
         while time.perf_counter() - began < timeout:
             if self._process.poll() is not None:
@@ -87,10 +85,10 @@ class Peer:
                 self._process.kill()
 
 
-def mlxbun(model: Path) -> Peer:
+def mlxbun(model: Path, *flags: str, name: str = "mlxbun") -> Peer:
     """Return our server, as `mlxbun serve` starts it."""
     script = str(Path(sys.executable).with_name("mlxbun"))
-    return Peer(name="mlxbun", command=[script, "serve", str(model), "--port", "{port}"])
+    return Peer(name=name, command=[script, "serve", str(model), "--port", "{port}", *flags])
 
 
 def mlx_lm_as_installed(model: Path) -> Peer:
@@ -119,6 +117,13 @@ def copy_model(model: Path, target: Path, *, unpack: bool) -> Path:
         unpack: unpack the weights, exactly as mlxbun computes with them; False: keep them packed
             and widen their scales only.
     """
+    # Not at the top: a fast BLAS must be in the process before MLX is.
+    import mlx.core as mx
+    from mlx.utils import tree_flatten
+    from mlx_lm.utils import load_model
+
+    from core.engine.loader import unpack_weights
+
     if (target / "config.json").exists():
         return target
     shutil.rmtree(target, ignore_errors=True)

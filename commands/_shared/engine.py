@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from commands._shared.console import Console
     from commands._shared.session import Session
     from core.engine.engine import Engine
@@ -12,9 +14,21 @@ if TYPE_CHECKING:
 
 
 def open_shown(
-    model: str | None, *, settings: Settings, session: Session, console: Console
+    model: str | None,
+    *,
+    settings: Settings,
+    session: Session,
+    console: Console,
+    meanwhile: Callable[[], object] | None = None,
 ) -> Engine:
     """Return the running engine of the model that is meant.
+
+    Args:
+        model: what the user called it, or None.
+        settings: the merged settings.
+        session: the command's.
+        console: shows what is fetched and noted.
+        meanwhile: called while the weights are read; must not raise.
 
     Raises:
         MlxbunError: as `core.engine.start.open_engine`.
@@ -29,4 +43,5 @@ def open_shown(
             environ=session.environ,
             on_progress=on_progress,
             on_note=console.note,
+            meanwhile=meanwhile,
         )

@@ -101,7 +101,6 @@ def _serve(session: Session, model: str | None, settings: Settings) -> None:
     from functools import partial
     from importlib import import_module
     from importlib.metadata import version
-    from threading import Thread
 
     from commands.serve.listener import bind, listen, url
 
@@ -111,9 +110,14 @@ def _serve(session: Session, model: str | None, settings: Settings) -> None:
         from core.registry.library import usable_models
         from core.servers import registered
 
-        # The web framework is imported while the weights are read.
-        Thread(target=import_module, args=("commands.serve.run",), daemon=True).start()
-        engine = open_shown(model, settings=settings, session=session, console=console)
+        engine = open_shown(
+            model,
+            settings=settings,
+            session=session,
+            console=console,
+            # The web framework takes as long as the weights; both need not wait for each other.
+            meanwhile=partial(import_module, "commands.serve.run"),
+        )
         from commands.serve.run import run_server
 
         listen(listener)  # before it is said: whoever reads it may connect

@@ -71,6 +71,7 @@ class Engine:
         load: Callable[[], LoadedModel],
         options: EngineOptions | None = None,
         *,
+        meanwhile: Callable[[], object] | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
         """Start the thread and wait until it has loaded and warmed up the model.
@@ -78,6 +79,7 @@ class Engine:
         Args:
             load: makes the model, on the engine's thread.
             options: how to run; None: the defaults.
+            meanwhile: called in this thread while the weights are read; must not raise.
             clock: a monotonic clock in seconds.
 
         Raises:
@@ -96,7 +98,10 @@ class Engine:
         self._tokens_at_restart = -1
         # A process that ends with the thread inside MLX would be aborted.
         atexit.register(self.close)
-        self._loaded = self._start_thread().result()
+        started = self._start_thread()
+        if meanwhile:
+            meanwhile()
+        self._loaded = started.result()
         self._prompts = PromptBuilder(
             self._loaded.tokenizer,
             context=self.max_context,

@@ -32,6 +32,7 @@ def open_engine(
     environ: Mapping[str, str],
     on_progress: OnProgress,
     on_note: Callable[[str], None],
+    meanwhile: Callable[[], object] | None = None,
 ) -> Engine:
     """Find or fetch the model, decide how to compute, load, and return the running engine.
 
@@ -43,6 +44,7 @@ def open_engine(
         environ: the environment, for what huggingface_hub and pip look at.
         on_progress: hears of downloads.
         on_note: hears one sentence at a time of what is worth knowing.
+        meanwhile: called while the weights are read; must not raise.
 
     Raises:
         MlxbunError: NotFound, Ambiguous, DownloadFailed, BackendMissing, BadModelFiles, DoesNotFit.
@@ -62,7 +64,7 @@ def open_engine(
         on_progress=on_progress,
         on_note=on_note,
     )
-    return start_engine(found, plan=plan, settings=settings, cache=paths.cache)
+    return start_engine(found, plan=plan, settings=settings, cache=paths.cache, meanwhile=meanwhile)
 
 
 def find_model(
@@ -87,9 +89,7 @@ def find_model(
     if name == "starter":
         found = find_starter(hub_cache=paths.hub_cache)
     elif name is not None:
-        return resolve_model(
-            name, hub_cache=paths.hub_cache, model_folders=settings.model_folders
-        )
+        return resolve_model(name, hub_cache=paths.hub_cache, model_folders=settings.model_folders)
     else:
         found = default_model(
             hub_cache=paths.hub_cache,
@@ -111,7 +111,14 @@ def find_model(
     )
 
 
-def start_engine(model: ModelRef, *, plan: ComputePlan, settings: Settings, cache: Path) -> Engine:
+def start_engine(
+    model: ModelRef,
+    *,
+    plan: ComputePlan,
+    settings: Settings,
+    cache: Path,
+    meanwhile: Callable[[], object] | None = None,
+) -> Engine:
     """Load a model folder and return the running engine.
 
     Args:
@@ -119,6 +126,7 @@ def start_engine(model: ModelRef, *, plan: ComputePlan, settings: Settings, cach
         plan: how to compute.
         settings: the merged settings.
         cache: our folder for what can be made again.
+        meanwhile: called while the weights are read; must not raise.
 
     Raises:
         BackendMissing: MLX is installed without what it needs here.
@@ -159,4 +167,5 @@ def start_engine(model: ModelRef, *, plan: ComputePlan, settings: Settings, cach
             keep_alive_seconds=60 * settings.keep_alive if settings.keep_alive else None,
             prefill=cast(Literal["latency", "throughput"], settings.prefill),
         ),
+        meanwhile=meanwhile,
     )

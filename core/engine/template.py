@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -37,6 +38,11 @@ class ChatTemplate:
         self._variables = dict(variables)
         self._thinking = thinking
         self._compiled: dict[str, Template] = {}
+
+    def prepare(self) -> None:
+        """Compile the default template ahead of its first use; what is wrong is said then."""
+        with suppress(Exception):  # a template is a foreign program
+            self._template(has_tools=False)
 
     def render(self, messages: Sequence[Mapping[str, Any]], **variables: Any) -> str:
         """Return the text of a conversation.

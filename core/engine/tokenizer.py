@@ -85,6 +85,7 @@ class Tokenizer:
     def from_card(cls, card: TokenizerCard) -> Tokenizer:
         """Return the tokenizer that a card describes."""
         template = ChatTemplate(card.templates, card.special_tokens, thinking=card.thinking)
+        template.prepare()
         return cls(
             _FastCodec(card.backend),
             template.render if card.templates else None,

@@ -30,12 +30,14 @@ def warm_up(
         RuntimeError: the model cannot compute a step.
     """
     runner = make_runner(loaded)
+    # On a CPU one kernel serves every length; a GPU has others for prompts, and for padded ones.
+    lengths = (1, 1) if loaded.compute.device == "cpu" else (5, 3)
     try:
-        _rehearse(runner)
+        _rehearse(runner, lengths)
     except RuntimeError:
         mx.disable_compile()
         runner.reset()
-        _rehearse(runner)
+        _rehearse(runner, lengths)
         loaded = _without_compiler(loaded)
     runner.rest()
     mx.reset_peak_memory()
@@ -47,9 +49,9 @@ def _without_compiler(loaded: LoadedModel) -> LoadedModel:
     return replace(loaded, compute=replace(loaded.compute, compiler="none", notes=notes))
 
 
-def _rehearse(runner: BatchRunner) -> None:
+def _rehearse(runner: BatchRunner, lengths: tuple[int, ...]) -> None:
     sampling = replace(SamplingParams(), temperature=1.0, top_p=0.9, top_k=2, min_p=0.1, seed=0)
-    for length in (5, 3):  # unequal, so that padding and masks are met too
+    for length in lengths:
         runner.insert([list(range(length))], max_tokens=1, sampling=sampling)
     while len(runner):
         runner.step(prefill_tokens=8)
