@@ -56,7 +56,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
         OSError: as `read_bytes`.
     """
     try:
-        content = json.loads(read_bytes(path))
+        content = json.loads(read_bytes(path).decode())
     except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested beyond all measure
         return None
     return content if isinstance(content, dict) else None

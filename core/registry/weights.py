@@ -57,7 +57,7 @@ def parse_header(path: Path) -> dict[str, Any]:
     """
     try:
         raw, size = _read_raw(path)
-        header = json.loads(raw)
+        header = json.loads(raw.decode())
     except OSError as problem:
         raise BrokenWeightsError(problem.strerror or str(problem)) from problem
     except (ValueError, RecursionError) as problem:

@@ -20,7 +20,9 @@ def test_a_file_is_read(file: Path) -> None:
     assert read_json(file) == {"a": 1}
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff", b"[" * 100_000, b"1" * 5000])
+@pytest.mark.parametrize(
+    "content", [b"", b"[]", b"{", b"\xff", b"[" * 100_000, b"1" * 5000, "{}".encode("utf-16")]
+)
 def test_what_is_no_object_is_none(file: Path, content: bytes) -> None:
     file.write_bytes(content)
     assert read_json(file) is None
