@@ -39,17 +39,42 @@ class RunningServer:
     """The model that it serves."""
     started_at: float
     """Unix seconds."""
+    folder: str | None = None
+    """Where the model's files lie; None: an older mlxbun did not say."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServerFiles:
+    """The files in a run folder."""
+
+    alive: tuple[RunningServer, ...]
+    """Those of servers that run, the oldest first."""
+    stale: tuple[Path, ...]
+    """Those of servers that are gone, and those that cannot be read."""
 
 
 @contextmanager
-def registered(folder: Path, *, url: str, model: str) -> Iterator[None]:
+def registered(
+    folder: Path, *, url: str, model: str, model_folder: Path | None = None
+) -> Iterator[None]:
     """Keep a file for this process while the block runs.
 
     A folder that cannot be written means no file, not no server.
+
+    Args:
+        folder: where the files of all servers lie.
+        url: where this one listens.
+        model: what it serves.
+        model_folder: where the files of that lie; nobody may tidy them away.
     """
     pid = os.getpid()
     server = RunningServer(
-        pid=pid, born=process_born(pid) or "", url=url, model=model, started_at=time.time()
+        pid=pid,
+        born=process_born(pid) or "",
+        url=url,
+        model=model,
+        started_at=time.time(),
+        folder=str(model_folder.absolute()) if model_folder else None,
     )
     file = folder / f"{pid}.json"
     try:
@@ -64,16 +89,26 @@ def registered(folder: Path, *, url: str, model: str) -> Iterator[None]:
         file.unlink(missing_ok=True)
 
 
-def list_servers(folder: Path) -> list[RunningServer]:
-    """Return the servers that run, the oldest first; files of dead ones are removed."""
-    alive = []
+def read_servers(folder: Path) -> ServerFiles:
+    """Return which servers run and which files are left of others. Writes nothing."""
+    alive, stale = [], []
     for file in sorted(folder.glob("*.json")):
         server = _read(file)
         if server is not None and process_born(server.pid) == server.born:
             alive.append(server)
         else:
-            file.unlink(missing_ok=True)
-    return sorted(alive, key=lambda server: server.started_at)
+            stale.append(file)
+    return ServerFiles(
+        alive=tuple(sorted(alive, key=lambda server: server.started_at)), stale=tuple(stale)
+    )
+
+
+def list_servers(folder: Path) -> list[RunningServer]:
+    """Return the servers that run, the oldest first; files of dead ones are removed."""
+    files = read_servers(folder)
+    for file in files.stale:
+        file.unlink(missing_ok=True)
+    return list(files.alive)
 
 
 def find_server(name: str | None, servers: list[RunningServer]) -> RunningServer:
@@ -151,7 +186,7 @@ def _read(file: Path) -> RunningServer | None:
         return None
     kinds = {"pid": int, "born": str, "url": str, "model": str, "started_at": float}
     right = all(isinstance(getattr(server, name), kind) for name, kind in kinds.items())
-    return server if right else None
+    return server if right and isinstance(server.folder, str | None) else None
 
 
 def _is_called(server: RunningServer, name: str) -> bool:

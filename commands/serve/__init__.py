@@ -122,7 +122,12 @@ def _serve(session: Session, model: str | None, settings: Settings) -> None:
 
         listen(listener)  # before it is said: whoever reads it may connect
         _introduce(console, engine.info, engine.compute, url(listener))
-        with registered(session.paths.run_folder, url=url(listener), model=engine.info.model_id):
+        with registered(
+            session.paths.run_folder,
+            url=url(listener),
+            model=engine.info.model_id,
+            model_folder=engine.info.folder,
+        ):
             run_server(
                 engine,
                 settings,

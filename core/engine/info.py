@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from core.engine.cache.store import PromptCacheStats
 from core.engine.request import SamplingParams
@@ -30,6 +31,8 @@ class ModelInfo:
     """Whether the tokenizer brings a chat template."""
     defaults: SamplingParams
     """What applies when a request leaves a field out; every field but the seed is set."""
+    folder: Path | None = None
+    """Where its files lie."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -118,6 +118,7 @@ def load(
         weights_bytes=weights,
         has_chat_template=tokenizer.has_chat_template,
         defaults=merge_sampling(defaults, _model_defaults(folder), _BUILT_IN),
+        folder=folder,
     )
     return LoadedModel(
         model=model,

@@ -17,6 +17,7 @@ from core.servers import (
     find_server,
     list_servers,
     process_born,
+    read_servers,
     registered,
     stop_server,
 )
@@ -42,6 +43,28 @@ def test_a_server_is_listed_while_it_runs(tmp_path: Path) -> None:
     assert list((tmp_path / "run").iterdir()) == []
 
 
+def test_it_says_where_its_model_lies(tmp_path: Path) -> None:
+    with registered(tmp_path / "run", url="u", model="m", model_folder=Path("here")):
+        (server,) = list_servers(tmp_path / "run")
+    assert server.folder == str(Path.cwd() / "here")
+
+
+def test_files_of_an_older_mlxbun_are_read(tmp_path: Path) -> None:
+    fields = asdict(SERVER)
+    del fields["folder"]
+    (tmp_path / "1.json").write_text(json.dumps(fields))
+    assert list_servers(tmp_path) == [SERVER]
+
+
+def test_reading_removes_nothing(tmp_path: Path) -> None:
+    write(tmp_path, SERVER)
+    stale = tmp_path / "1.json"
+    stale.write_text("{")
+    files = read_servers(tmp_path)
+    assert (files.alive, files.stale) == ((SERVER,), (stale,))
+    assert stale.exists()
+
+
 def test_it_runs_too_where_no_file_can_be_written(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("in the way")
     ran = False
@@ -52,8 +75,10 @@ def test_it_runs_too_where_no_file_can_be_written(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "content",
-    ["", "{", "[]", "{}", '{"pid": "x", "born": 1, "url": 2, "model": 3, "started_at": 4}'],
-)
+    ["", "{", "[]", "{}",
+     '{"pid": "x", "born": 1, "url": 2, "model": 3, "started_at": 4}',
+     json.dumps({**asdict(SERVER), "folder": 5})],
+)  # fmt: skip
 def test_broken_files_are_removed(tmp_path: Path, content: str) -> None:
     (tmp_path / "1.json").write_text(content)
     assert list_servers(tmp_path) == []
