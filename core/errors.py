@@ -12,6 +12,7 @@
     ├── BackendMissing         MLX has no compute backend on this machine
     ├── BadModelFiles          a model folder that cannot be loaded
     ├── DownloadFailed         a transfer that did not end well
+    ├── UploadFailed           the Hub did not take what was sent, or there was no way to it
     ├── StoreCorrupt           a file of ours that cannot be read
     └── EngineFailed           the engine could not answer
         ├── QueueFull          too many requests wait already
@@ -120,6 +121,10 @@ class BadModelFiles(MlxbunError):
 
 class DownloadFailed(MlxbunError):
     """A transfer that did not end well; nothing half done is left where it would be read."""
+
+
+class UploadFailed(MlxbunError):
+    """An upload that did not end well; what the Hub has is not sent again by the next call."""
 
 
 class StoreCorrupt(MlxbunError):

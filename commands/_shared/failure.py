@@ -22,6 +22,7 @@ EXIT_CODES: dict[type[errors.MlxbunError], int] = {
     errors.BackendMissing: 5,
     errors.BadModelFiles: 7,
     errors.DownloadFailed: 6,
+    errors.UploadFailed: 6,
     errors.StoreCorrupt: 1,
     errors.EngineFailed: 8,
     errors.QueueFull: 8,

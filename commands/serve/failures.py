@@ -32,6 +32,7 @@ STATUSES: dict[type[errors.MlxbunError], int] = {
     errors.BackendMissing: 500,
     errors.BadModelFiles: 500,
     errors.DownloadFailed: 502,
+    errors.UploadFailed: 502,
     errors.StoreCorrupt: 500,
     errors.EngineFailed: 500,
     errors.QueueFull: 429,
