@@ -169,8 +169,8 @@ def test_another_model_answers_or_the_old_one_again(
     assert said.startswith(f"* {tiny_model}\n")
     assert f"{other} answers from here on." in said
     assert "There is no model 'nowhere'" in said
-    assert said.count(f"cannot be loaded; loading {other} again.") == 2
-    assert "model.safetensors is broken" in said
+    assert said.count(f"cannot be loaded; loading {other} again.") == 1
+    assert "model.safetensors is broken" in said  # noticed while the other is still loaded
     assert "has no chat template" in said
     (file,) = _sessions(fresh_environ)
     assert [e["model"] for e in _entries(file) if e["type"] == "model"] == [other]
