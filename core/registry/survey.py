@@ -10,8 +10,9 @@ import hashlib
 import os
 import stat
 import time
+from collections import deque
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -55,48 +56,63 @@ def survey(folder: Path) -> Survey:
         OSError: the folder itself cannot be looked at.
     """
     walk = _Walk(folder.stat())
-    walk.enter(os.fspath(folder), "", 0)
+    walk.enter(_Folder(os.fspath(folder), "", 0))
+    # Breadth first: if there is too much, it is what lies deepest that is left out.
+    while walk.ahead and len(walk.lines) < _MOST_ENTRIES:
+        walk.enter_or_tell(walk.ahead.popleft())
     return walk.result()
+
+
+class _Folder(NamedTuple):
+    path: str
+    prefix: str
+    depth: int
 
 
 class _Walk:
     def __init__(self, top: os.stat_result) -> None:
+        self.ahead: deque[_Folder] = deque()
+        self.lines: list[str] = []
         self._top = top
-        self._lines: list[str] = []
         self._blobs: dict[tuple[int, int], int] = {}
         self._modified = self._changed = 0.0
 
-    def enter(self, folder: str, prefix: str, depth: int) -> None:
-        with os.scandir(folder) as found:
+    def enter_or_tell(self, folder: _Folder) -> None:
+        try:
+            self.enter(folder)
+        except OSError as problem:
+            self.lines.append(f"{folder.prefix}\0{problem.errno}")
+
+    def enter(self, folder: _Folder) -> None:
+        with os.scandir(folder.path) as found:
             entries = sorted(found, key=lambda entry: entry.name)
         for entry in entries:
-            if len(self._lines) >= _MOST_ENTRIES:
-                return
-            self._add(entry, prefix, depth)
+            self._add(entry, folder)
 
-    def _add(self, entry: os.DirEntry[str], prefix: str, depth: int) -> None:
-        name = prefix + entry.name
+    def _add(self, entry: os.DirEntry[str], folder: _Folder) -> None:
+        name = folder.prefix + entry.name
         try:
             status = entry.stat()
-            if not stat.S_ISDIR(status.st_mode):
-                self._add_file(name, status)
-                return
-            self._lines.append(name + "/")
-            if depth < _DEEPEST and not entry.is_symlink():
-                self.enter(entry.path, name + "/", depth + 1)
-        except OSError as problem:  # a link to nothing, a loop of links, a folder without access
-            self._lines.append(f"{name}\0{problem.errno}")
+        except OSError as problem:  # a link to nothing, or a loop of links
+            self.lines.append(f"{name}\0{problem.errno}")
+            return
+        if not stat.S_ISDIR(status.st_mode):
+            self._add_file(name, status)
+            return
+        self.lines.append(name + "/")
+        if folder.depth < _DEEPEST and not entry.is_symlink():
+            self.ahead.append(_Folder(entry.path, name + "/", folder.depth + 1))
 
     def _add_file(self, name: str, status: os.stat_result) -> None:
         times = f"{status.st_mtime_ns}\0{status.st_ctime_ns}"
-        self._lines.append(f"{name}\0{stat.S_IFMT(status.st_mode)}\0{status.st_size}\0{times}")
+        self.lines.append(f"{name}\0{stat.S_IFMT(status.st_mode)}\0{status.st_size}\0{times}")
         if stat.S_ISREG(status.st_mode):
             self._blobs[status.st_dev, status.st_ino] = status.st_size
             self._modified = max(self._modified, status.st_mtime)
         self._changed = max(self._changed, status.st_ctime)
 
     def result(self) -> Survey:
-        told = os.fsencode("\0\0".join(self._lines))
+        told = os.fsencode("\0\0".join(self.lines))
         return Survey(
             fingerprint=hashlib.blake2b(told, digest_size=16).digest(),
             blobs=self._blobs,

@@ -94,6 +94,21 @@ def test_deep_folders_end_somewhere(tmp_path: Path) -> None:
     assert survey(tmp_path).size_bytes == 0
 
 
+def test_of_too_many_files_the_deepest_are_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.registry.survey._MOST_ENTRIES", 10)
+    for number in range(50):
+        file = tmp_path / ".git" / "objects" / str(number)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("x")
+    (tmp_path / "config.json").write_text("{}")
+    before = survey(tmp_path)
+    time.sleep(0.02)
+    (tmp_path / "config.json").write_text("[]")
+    assert survey(tmp_path).fingerprint != before.fingerprint
+
+
 def test_what_was_written_a_moment_ago_may_change_unseen(tmp_path: Path) -> None:
     folder = add_model(tmp_path, "org/one", weights={"model.safetensors": safetensors()})
     now = time.time()
