@@ -22,6 +22,7 @@ from commands.ls import ls
 from commands.ps import ps
 from commands.serve import serve
 from commands.stop import stop
+from commands.upload import upload
 from core.paths import Paths
 
 app = typer.Typer(
@@ -58,6 +59,7 @@ app.command()(generate)
 app.command()(chat)
 app.command()(ls)
 app.command()(download)
+app.command()(upload)
 app.command()(bench)
 app.command()(ps)
 app.command()(stop)
