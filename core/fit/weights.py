@@ -45,6 +45,7 @@ _EMBEDDING = re.compile(
 _LOOKED_UP = re.compile(r"embed_tokens_per_layer|ngram_embeddings|(^|\.)wpe\.")
 _HEAD = re.compile(r"(^|\.)(lm_head|embed_out|output)\.")
 _EXPERT = re.compile(r"(?:^|\.)experts\.(\d+)\.")
+_READ_SUMS = ("always_parameters", "expert_parameters", "always_bytes", "expert_bytes")
 _STACKED = re.compile(r"(^|\.)(switch_mlp|experts)\.")
 
 
@@ -74,10 +75,16 @@ class Weights:
     """Bytes with every weight in float32."""
     parameters: int
     """Weights, counted unpacked."""
-    active_parameters: int
-    """Those that one token is multiplied with."""
-    active_bytes: int
-    """Their bytes as on disk: what decoding one token reads."""
+    always_parameters: int
+    """Those that every token is multiplied with."""
+    expert_parameters: int
+    """Those of all experts."""
+    always_bytes: int
+    """Bytes as on disk of what every token is multiplied with."""
+    expert_bytes: int
+    """Those of all experts."""
+    chosen_share: float
+    """The part of the experts that computes one token; 1 without experts."""
     float_bytes: int
     """Bytes of a number in the type that the model computes in, as stored."""
     vocabulary: int | None
@@ -99,10 +106,19 @@ class Weights:
             return self.unpacked_bytes
         return self.widened_bytes if storage == "widened" else self.stored_bytes
 
-    def active_bytes_in(self, storage: Storage) -> int:
-        """Return what decoding one token reads of them."""
-        share = self.active_bytes / self.stored_bytes if self.stored_bytes else 0.0
-        return int(share * self.bytes_in(storage))
+    @property
+    def active_parameters(self) -> int:
+        """Weights that one token is multiplied with."""
+        return self.always_parameters + int(self.chosen_share * self.expert_parameters)
+
+    def read_bytes(self, storage: Storage, rows: int) -> int:
+        """Return what decoding one token of each row reads of them.
+
+        Rows choose their experts independently: together they read more of them than one alone.
+        """
+        share = 1 - (1 - self.chosen_share) ** rows
+        read = self.always_bytes + share * self.expert_bytes
+        return int(read * self.bytes_in(storage) / max(1, self.stored_bytes))
 
     def float_bytes_in(self, storage: Storage) -> int:
         """Return the bytes of a number in the type that the model computes in."""
@@ -179,23 +195,24 @@ class _Scales:
         self._chosen = _chosen(config)
         self._experts = self._count_experts()
         self._notes: dict[str, None] = {}
-        self._sums = dict.fromkeys(
-            ("stored", "widened", "unpacked", "parameters", "active", "active_bytes"), 0.0
-        )
+        self._sums = dict.fromkeys(("stored", "widened", "unpacked", "parameters", *_READ_SUMS), 0)
         self._largest = 0
 
     def result(self) -> Weights:
         for tensor in self._tensors:
             self._add(tensor)
         embedding = next((t for t in self._tensors if _EMBEDDING.search(t.name)), None)
-        sums = {name: int(value) for name, value in self._sums.items()}
+        sums = self._sums
         return Weights(
             stored_bytes=sums["stored"],
             widened_bytes=sums["widened"],
             unpacked_bytes=sums["unpacked"],
             parameters=sums["parameters"],
-            active_parameters=sums["active"],
-            active_bytes=sums["active_bytes"],
+            always_parameters=sums["always_parameters"],
+            expert_parameters=sums["expert_parameters"],
+            always_bytes=sums["always_bytes"],
+            expert_bytes=sums["expert_bytes"],
+            chosen_share=min(1.0, self._chosen / self._experts) if self._experts else 1.0,
             float_bytes=self._float_bytes(embedding),
             vocabulary=embedding.shape[0] if embedding and embedding.shape else None,
             packed=any(self._scales_of(t) is not None for t in self._tensors),
@@ -207,13 +224,13 @@ class _Scales:
 
     def _add(self, tensor: Tensor) -> None:
         elements, stored, widened, unpacked = self._measure(tensor)
-        share = self._share(tensor)
         self._sums["stored"] += stored
         self._sums["widened"] += widened
         self._sums["unpacked"] += unpacked
         self._sums["parameters"] += elements
-        self._sums["active"] += share * elements
-        self._sums["active_bytes"] += share * stored
+        if (kind := self._read_by(tensor)) is not None:
+            self._sums[f"{kind}_parameters"] += elements
+            self._sums[f"{kind}_bytes"] += stored
 
     def _measure(self, tensor: Tensor) -> tuple[int, int, int, int]:
         """Return weights, and bytes as stored, widened and unpacked."""
@@ -261,15 +278,13 @@ class _Scales:
                 return size
         return 64
 
-    def _share(self, tensor: Tensor) -> float:
-        """Return the part of a tensor that computing one token reads."""
+    def _read_by(self, tensor: Tensor) -> Literal["always", "expert"] | None:
+        """Return by which tokens a tensor is read; None: it is looked up, not multiplied with."""
         if _LOOKED_UP.search(tensor.name):
-            return 0.0
+            return None
         if self._head and _EMBEDDING.search(_weight_name(tensor.name)):
-            return 0.0
-        if self._is_expert(tensor) and self._experts:
-            return min(1.0, self._chosen / self._experts)
-        return 1.0
+            return None
+        return "expert" if self._is_expert(tensor) else "always"
 
     def _is_expert(self, tensor: Tensor) -> bool:
         if _EXPERT.search(tensor.name):

@@ -259,7 +259,9 @@ def bailing_delta(c: Fields) -> list[Mixer]:
 
 def bailing_linear(c: Fields) -> list[Mixer]:
     """Return gated linear attention, and full attention in the last layer of each group."""
-    return _mixed(c, _linear(c), heads(c), _ends_group(c))
+    # Its state begins in the model's type, and not in float32 as that of the others.
+    narrow = replace(_linear(c), narrow=_linear(c).state_size, wide=0, state_bytes=0)
+    return _mixed(c, narrow, heads(c), _ends_group(c))
 
 
 def _linear(c: Fields) -> Scan:

@@ -1,0 +1,142 @@
+"""A model that is asked about: on this disk, or on the Hub."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from core.errors import BadModelFiles, NotFound
+from core.figures import model_revision
+from core.fit.families import read_shape
+from core.fit.remote import is_repo_id, look_at, offline_reason
+from core.fit.weights import local_tensors, weigh
+from core.hf_token import find_token
+from core.registry.files import read_json
+from core.registry.resolve import find_starter, resolve_model
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from core.fit.shapes import ModelShape
+    from core.fit.weights import Tensor, Weights
+    from core.paths import Paths
+    from core.registry.resolve import ModelRef
+
+_APPROXIMATE = (
+    "The architecture {kind!r} is not in our table: every layer counts as full attention, "
+    "and KV is approximate."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidate:
+    """A model and what its files tell."""
+
+    model_id: str
+    """Repo id, or the folder's name."""
+    revision: str
+    """The commit, or `files-` and a fingerprint; as the benchmark store has it."""
+    folder: Path | None
+    """Where it lies; None: it is not here."""
+    shape: ModelShape
+    """What it is made of."""
+    weights: Weights
+    """What its headers add up to."""
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is not exact, one sentence each."""
+        known = () if self.shape.known else (_APPROXIMATE.format(kind=self.shape.model_type),)
+        return (*known, *self.weights.notes)
+
+
+def find_candidate(
+    name: str,
+    *,
+    paths: Paths,
+    environ: Mapping[str, str],
+    model_folders: Sequence[str] = (),
+    remote: bool = False,
+) -> Candidate:
+    """Return the model that a name stands for: here, else on the Hub.
+
+    Args:
+        name: a name, a folder, `starter`, or a repo id on the Hub; `@revision` may follow.
+        paths: our folders and the Hugging Face cache.
+        environ: the environment, for the Hub's address, the token and the offline switches.
+        model_folders: the setting of that name.
+        remote: ask the Hub even when the model is here.
+
+    Raises:
+        MlxbunError: NotFound, Ambiguous, UsageProblem, BadModelFiles, DownloadFailed, StoreCorrupt.
+    """
+    if remote:
+        return _on_the_hub(name, paths, environ)
+    if name == "starter":
+        found = find_starter(hub_cache=paths.hub_cache)
+        if found is None:
+            raise NotFound(
+                "The starter model is not on this machine yet.",
+                hint="`mlxbun download starter` fetches it.",
+            )
+        return read_candidate(found)
+    try:
+        here = resolve_model(name, hub_cache=paths.hub_cache, model_folders=model_folders)
+    except NotFound:
+        if not is_repo_id(name) or offline_reason(environ) is not None:
+            raise
+        return _on_the_hub(name, paths, environ)
+    return read_candidate(here)
+
+
+def read_candidate(model: ModelRef) -> Candidate:
+    """Return a model on this disk.
+
+    Raises:
+        BadModelFiles: its files are missing, broken or absurd.
+    """
+    try:
+        config = read_json(model.folder / "config.json")
+    except OSError as problem:
+        raise BadModelFiles(
+            f"config.json of {model.model_id} cannot be read: {problem.strerror or problem}."
+        ) from problem
+    if config is None:
+        raise BadModelFiles(f"config.json of {model.model_id} is no JSON object.")
+    return _candidate(
+        model_id=model.model_id,
+        revision=model_revision(model.folder),
+        folder=model.folder,
+        config=config,
+        tensors=local_tensors(model.folder),
+    )
+
+
+def _on_the_hub(name: str, paths: Paths, environ: Mapping[str, str]) -> Candidate:
+    seen = look_at(name, environ=environ, token=find_token(paths, environ))
+    return _candidate(
+        model_id=name,
+        revision=seen.commit,
+        folder=None,
+        config=seen.config,
+        tensors=seen.tensors,
+    )
+
+
+def _candidate(
+    *,
+    model_id: str,
+    revision: str,
+    folder: Path | None,
+    config: Mapping[str, Any],
+    tensors: list[Tensor],
+) -> Candidate:
+    weights = weigh(tensors, config)
+    return Candidate(
+        model_id=model_id,
+        revision=revision,
+        folder=folder,
+        shape=read_shape(config, vocabulary=weights.vocabulary),
+        weights=weights,
+    )
