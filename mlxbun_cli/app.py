@@ -17,6 +17,7 @@ from commands.chat import chat
 from commands.config import config_app
 from commands.doctor import doctor
 from commands.download import download
+from commands.gc import gc
 from commands.generate import generate
 from commands.ls import ls
 from commands.ps import ps
@@ -59,6 +60,7 @@ app.command()(generate)
 app.command()(chat)
 app.command()(ls)
 app.command()(download)
+app.command()(gc)
 app.command()(upload)
 app.command()(bench)
 app.command()(ps)

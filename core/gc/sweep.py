@@ -1,0 +1,179 @@
+"""Deleting in one repository of the cache: snapshots first, then what only they had."""
+
+from __future__ import annotations
+
+import secrets
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from core.download.layout import PARTIAL_SUFFIX
+from core.gc.locks import holding
+from core.gc.look import Obstacle, Ways, look_at, look_into
+from core.gc.remove import CHANGED, check_writable, move_folder, remove_file, remove_tree
+from core.gc.repository import (
+    INCOMPLETE,
+    LOCKS,
+    TRASH,
+    read_refs,
+    read_snapshot,
+    read_snapshots,
+)
+from core.gc.seen import Form
+from core.gc.shared import find_store, list_of, lock_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from core.gc.look import Ground
+    from core.gc.seen import Blob, Entry, Key, Repository, Snapshot
+    from core.gc.watch import Watch
+
+_UNIQUE_DIGITS = 8  # that huggingface_hub puts between an etag and `.incomplete`
+
+
+@dataclass
+class RepositorySweep:
+    """Deletes in one repository. Every method returns the bytes that the disk gets back.
+
+    All of them raise `Obstacle` where a thing has changed or is in use, and OSError where it cannot
+    be deleted; what is one thing to a reader of the cache is then still there.
+    """
+
+    repository: Repository
+    ground: Ground
+    watch: Watch
+    _links: _Links | None = field(default=None, init=False)
+
+    def remove_snapshot(self, snapshot: Snapshot) -> int:
+        """Delete a snapshot; its contents stay."""
+        self.watch.check_idle(self.repository)
+        self.watch.check_unused(self.repository, snapshot)
+        self._check_superseded(snapshot)
+        if read_snapshot(look_at(snapshot.path), self.ground, Ways()) != snapshot:
+            raise Obstacle(CHANGED)
+        check_writable(snapshot.path, *(folder.path for folder in snapshot.folders))
+        trash = self.repository.path / f"{TRASH}{secrets.token_hex(8)}"
+        move_folder(self.ground, snapshot.path, trash)
+        if snapshot.commit in self._refs():  # a moment ago
+            move_folder(self.ground, trash, snapshot.path)
+            raise Obstacle("a branch or a tag stands for it now")
+        return remove_tree(self.ground, trash)
+
+    def remove_blob(self, blob: Blob) -> int:
+        """Delete a content, or a link into the shared store and what it leads to."""
+        self.watch.check_unlisted(self.repository)
+        with self._locked(blob.entry.path.name):
+            if self._is_linked(blob):
+                raise Obstacle("a snapshot links to it")
+            freed = remove_file(self.ground, blob.entry)
+        if blob.payload is None:
+            return freed
+        with suppress(Obstacle):  # another repository has it, too
+            freed += remove_payload(self.ground, blob.payload)
+        return freed
+
+    def remove_partial(self, partial: Entry) -> int:
+        """Delete the beginning of a content."""
+        self.watch.check_idle(self.repository)
+        with self._locked(_etag_of(partial.path.name)):
+            return remove_file(self.ground, partial)
+
+    def _check_superseded(self, snapshot: Snapshot) -> None:
+        """Check that the repository's name does not stand for a snapshot.
+
+        Raises:
+            Obstacle: it does, by a ref or because nothing else is there.
+        """
+        found = look_into(self.repository.path / "snapshots")
+        here = {e.path.name: e.modified_ns for e in found if e.form is Form.FOLDER}
+        standing = self._refs() & here.keys()
+        if snapshot.commit in (standing or {max(here, key=lambda name: (here[name], name))}):
+            raise Obstacle("its repository's name stands for it now")
+
+    def _refs(self) -> frozenset[str]:
+        return read_refs(self.repository.path, self.ground)[0]
+
+    @contextmanager
+    def _locked(self, etag: str) -> Iterator[None]:
+        """Keep others from fetching a content while the block runs."""
+        folder = self.ground.root / LOCKS
+        for path in (folder, folder / self.repository.path.name):
+            with suppress(FileNotFoundError):
+                self.ground.check(look_at(path))
+        with holding(folder / self.repository.path.name / f"{etag}.lock") as held:
+            if not held:
+                raise Obstacle("it is being downloaded")
+            yield
+
+    def _is_linked(self, blob: Blob) -> bool:
+        if not self.watch.contents.isdisjoint(blob.contents):
+            return True
+        if self._links is None or self._links.are_old():
+            self._links = _Links(self.repository, self.ground)
+        return self._links.lead_to(blob)
+
+
+class _Links:
+    """The links of all snapshots that a repository has now."""
+
+    def __init__(self, repository: Repository, ground: Ground) -> None:
+        top = look_at(repository.path / "snapshots")  # before what is in it, to notice changes
+        snapshots = read_snapshots(repository.path, ground, Ways())
+        folders = [top, *(entry for each in snapshots for entry in (each.entry, *each.folders))]
+        self._stamps = {entry.path: (entry.key, entry.modified_ns) for entry in folders}
+        files = [file for each in snapshots for file in each.files]
+        self._hops: set[Path | None] = {file.hop for file in files}
+        self._contents: set[Key | None] = {file.content for file in files}
+
+    def are_old(self) -> bool:
+        """Return whether a file has been added or removed anywhere since they were read."""
+        return any(_stamp(path) != stamp for path, stamp in self._stamps.items())
+
+    def lead_to(self, blob: Blob) -> bool:
+        """Return whether one of them leads to a blob."""
+        return blob.entry.path in self._hops or not self._contents.isdisjoint(blob.contents)
+
+
+def remove_payload(ground: Ground, payload: Entry) -> int:
+    """Delete a content of the shared store, unless a repository has a link to it.
+
+    Returns:
+        The bytes that the disk gets back.
+
+    Raises:
+        Obstacle: it is needed, or somebody is changing something about it.
+        OSError: it is gone, or cannot be deleted.
+    """
+    store = find_store(ground)
+    lock = lock_of(payload.path)
+    if store is None or lock.with_name(f"{lock.name}.soft").exists():
+        raise Obstacle("it is in use")
+    with holding(lock) as held:
+        references = store.references(payload.path) if held else None
+        if references is None or references:
+            raise Obstacle("it is in use")
+        freed = remove_file(ground, payload)
+        with suppress(OSError):
+            list_of(payload.path).unlink()
+    return freed
+
+
+def _etag_of(partial: str) -> str:
+    """Return the etag whose lock stands for a partial file: ours, or one of huggingface_hub.
+
+    Theirs have random digits in their names, or, of versions before 2, none.
+    """
+    if partial.endswith(PARTIAL_SUFFIX):
+        return partial.removesuffix(PARTIAL_SUFFIX)
+    stem, dot, digits = partial.removesuffix(INCOMPLETE).rpartition(".")
+    return stem if dot and len(digits) == _UNIQUE_DIGITS else partial.removesuffix(INCOMPLETE)
+
+
+def _stamp(path: Path) -> tuple[Key, int] | None:
+    try:
+        entry = look_at(path)
+    except OSError:
+        return None
+    return entry.key, entry.modified_ns
