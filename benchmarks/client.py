@@ -8,6 +8,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from statistics import median
 
 import httpx
 
@@ -143,20 +144,27 @@ def interrupt(url: str, words: int, salt: str, *, streams: int, settle: float) -
     """
     stop = threading.Event()
     with ThreadPoolExecutor(streams) as pool:
-        texts = [prompt(5, f"stream {salt} {number}") for number in range(streams)]
-        running = [pool.submit(ask, url, user(text), 4000, stop) for text in texts]
+        running = [pool.submit(_talk, url, f"{salt} {number}", stop) for number in range(streams)]
         time.sleep(settle)
         began = time.perf_counter()
         long = ask(url, user(prompt(words, f"long {salt}")), 1)
         ended = time.perf_counter()
         time.sleep(0.5)
         stop.set()
-        replies = [each.result() for each in running]
-    before = [gap for r in replies for at, gap in _gaps(r) if at + gap < began][streams * 4 :]
-    during = [gap for r in replies for at, gap in _gaps(r) if at < ended and at + gap > began]
-    return Interruption(
-        usual=sorted(before)[len(before) // 2], worst=max(during), prefill=long.ttft
-    )
+        gaps = [gap for each in running for reply in each.result() for gap in _gaps(reply)]
+    # The first half of the time before is left out: the streams' own prompts are computed in it.
+    before = [gap for at, gap in gaps if began - settle / 2 < at and at + gap < began]
+    during = [gap for at, gap in gaps if at < ended and at + gap > began]
+    return Interruption(usual=median(before), worst=max(during), prefill=long.ttft)
+
+
+def _talk(url: str, salt: str, stop: threading.Event) -> list[Reply]:
+    """Ask again whenever an answer has ended, until `stop` is set."""
+    replies: list[Reply] = []
+    while not stop.is_set():
+        text = prompt(5, f"stream {salt} {len(replies)}")
+        replies.append(ask(url, user(text), 4000, stop))
+    return replies
 
 
 def _gaps(reply: Reply) -> list[tuple[float, float]]:

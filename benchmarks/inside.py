@@ -18,7 +18,7 @@ from core.settings import Settings
 
 _TOKENS = 64
 _PAIRS = 2  # of each row, for each round: these are short
-_TURN_WORDS = 660  # about 1,000 tokens of the starter
+_TURN_WORDS = 730  # about 1,000 tokens of the starter
 _NEW_TEXT = "And who slept under the roof while the wheel turned?"
 
 
@@ -63,7 +63,7 @@ def _most(bound: float) -> Goal:
 
 
 def _http(server: Peer, salt: str) -> float:
-    return ask(server.url, user(prompt(5, f"http {salt}")), _TOKENS).total
+    return ask(server.url, user(prompt(5, f"engine {salt}")), _TOKENS).total
 
 
 def _second_turn(

@@ -12,6 +12,7 @@ import mlx.core as mx
 from mlx_lm.generate import BatchGenerator
 
 from core.engine.decode import LeanGenerationBatch
+from core.engine.joining import LeanPromptBatch
 from core.engine.sampler import greedy, make_sampler
 from core.engine.scheduler import prefill_chunk
 
@@ -138,6 +139,7 @@ class BatchRunner:
         """
         chunk = prefill_chunk(len(self._prefilling), prefill_tokens)
         self._generator.prefill_step_size = chunk
+        self._generator._prompt_batch.room = max(self._prefilling.values(), default=0)
         prefilled, responses = self._generator.next()
         tokens = [self._token(response) for response in responses]
         for token in tokens:
@@ -218,4 +220,7 @@ class BatchRunner:
         )
         # Rows join the batch that is there, so this one serves them all.
         generator._generation_batch = LeanGenerationBatch.empty(self._model, greedy)
+        generator._prompt_batch = LeanPromptBatch.empty(
+            self._model, greedy, prefill_step_size=self._most_prefill_tokens
+        )
         return generator

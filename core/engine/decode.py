@@ -15,14 +15,26 @@ from typing import Any
 import mlx.core as mx
 from mlx_lm.generate import GenerationBatch
 
+from core.engine.joining import join_caches
 from core.engine.sampler import sample_rows
 
 
 class LeanGenerationBatch(GenerationBatch):  # type: ignore[misc]
     """Decodes rows; `logprobs` of its responses are None unless a row has logits processors."""
 
+    prompt_cache: list[Any]
     _next_tokens: mx.array
     _next_logprobs: list[Any]
+
+    def extend(self, batch: GenerationBatch) -> None:
+        """Take the rows of another batch in."""
+        # With no caches to add, mlx-lm's own does the rest.
+        caches, batch.prompt_cache = batch.prompt_cache, []
+        super().extend(batch)
+        self.prompt_cache = join_caches(self.prompt_cache, caches)
+        # The tokens at hand are not to wait for the next step, nor that one for all of the copies.
+        soon = self.prompt_cache[: len(self.prompt_cache) // 2]
+        mx.async_eval(self._next_tokens, [cache.state for cache in soon])  # type: ignore[no-untyped-call]
 
     def _step(self) -> tuple[list[int], list[Any]]:
         """Start the next step and return the tokens of the one before: one host sync a step."""

@@ -16,24 +16,29 @@ def simulate(preference: Literal["latency", "throughput"], rate: float, step: fl
     for _ in range(30):
         pacing.observe(seconds=step, decoding=4, prefilled=0)
         tokens = pacing.tokens(decoding=4)
-        pacing.observe(seconds=step + tokens / rate, decoding=4, prefilled=tokens)
+        pacing.observe(seconds=lasts(tokens, rate, step), decoding=4, prefilled=tokens)
     return pacing
+
+
+def lasts(tokens: int, rate: float, step: float) -> float:
+    """Return the seconds of a decode step and a chunk: both read all weights."""
+    return step + 0.7 * step + tokens / rate
 
 
 def test_nobody_waits_when_nobody_decodes() -> None:
     assert simulate("latency", 290, 0.08).tokens(decoding=0) == 512
 
 
-@pytest.mark.parametrize(("preference", "steps"), [("latency", 3), ("throughput", 6)])
+@pytest.mark.parametrize(("preference", "steps"), [("latency", 3.6), ("throughput", 6.5)])
 def test_a_step_lasts_a_few_usual_ones(
-    preference: Literal["latency", "throughput"], steps: int
+    preference: Literal["latency", "throughput"], steps: float
 ) -> None:
     tokens = simulate(preference, 290, 0.08).tokens(decoding=4)
-    assert 0.08 + tokens / 290 == pytest.approx(0.08 * steps, rel=0.1)
+    assert lasts(tokens, 290, 0.08) == pytest.approx(0.08 * steps, rel=0.1)
 
 
 def test_a_machine_in_no_hurry_still_gets_on() -> None:
-    assert simulate("latency", 1, 0.001).tokens(decoding=1) == 16
+    assert simulate("latency", 1, 0.001).tokens(decoding=1) == 8
     assert simulate("latency", 1e9, 1).tokens(decoding=1) == 512
 
 
@@ -47,4 +52,11 @@ def test_any_history_gives_a_chunk_within_the_limits(
     pacing = Pacing(preference="latency", most=512)
     for seconds, rows, prefilled in history:
         pacing.observe(seconds=seconds, decoding=rows, prefilled=prefilled)
-    assert 16 <= pacing.tokens(decoding=decoding) <= 512
+    assert 8 <= pacing.tokens(decoding=decoding) <= 512
+
+
+def test_a_step_that_copied_much_is_not_taken_for_usual() -> None:
+    pacing = simulate("latency", 290, 0.08)
+    usual = pacing.tokens(decoding=4)
+    pacing.observe(seconds=2.0, decoding=4, prefilled=0)
+    assert pacing.tokens(decoding=4) < 1.5 * usual
