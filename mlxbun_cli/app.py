@@ -17,6 +17,7 @@ from commands.chat import chat
 from commands.config import config_app
 from commands.doctor import doctor
 from commands.download import download
+from commands.fit import fit
 from commands.gc import gc
 from commands.generate import generate
 from commands.ls import ls
@@ -60,6 +61,7 @@ app.command()(generate)
 app.command()(chat)
 app.command()(ls)
 app.command()(download)
+app.command()(fit)
 app.command()(gc)
 app.command()(upload)
 app.command()(bench)

@@ -40,10 +40,15 @@ class Admission:
         if not running:
             return True  # its prompt was checked against `max_context` when it came
         lengths = [self._length(*each) for each in (row, *running)]
-        return _COPIES * self.kv.batch_bytes(lengths) <= self.room_bytes
+        return rows_bytes(self.kv, lengths) <= self.room_bytes
 
     def _length(self, tokens: int, to_come: int) -> int:
         return min(tokens + min(to_come, _SURE_TOKENS), self.context_window)
+
+
+def rows_bytes(kv: KvShape, lengths: Sequence[int]) -> int:
+    """Return what has to be there for rows of these lengths that run together."""
+    return _COPIES * kv.batch_bytes(lengths)
 
 
 def transient_bytes(*, prefill_tokens: int, rows: int, hidden: int, vocabulary: int) -> int:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 MOST_LAYERS = 10_000
 MOST_WIDTH = 10_000_000
 MOST_TOKENS = 2**31 - 1
+# A config that tells no window sets no limit (core/engine/loader.py).
+NO_LIMIT = 2**31 - 1
 
 _HINT = "Download the model again, or check that mlx-lm can load it."
 

@@ -82,6 +82,10 @@ class Estimator:
         """Weights as they lie in memory."""
         return self.weights.bytes_in(self.computing.storage)
 
+    def token_bytes(self, context: int) -> int:
+        """Return what the next token adds to the KV of a row of `context` tokens."""
+        return sum(layer.bytes(context + 1) - layer.bytes(context) for layer in self.kv.layers)
+
     def memory(self, *, context: int, rows: int) -> Memory:
         """Return what rows of `context` tokens take together."""
         kv = self.kv.batch_bytes([context] * rows)

@@ -67,6 +67,8 @@ class Tensor:
 class Weights:
     """Sums over all tensors that are loaded."""
 
+    files_bytes: int
+    """Bytes on disk, those included that are not loaded."""
     stored_bytes: int
     """Bytes as on disk."""
     widened_bytes: int
@@ -186,6 +188,7 @@ class _Scales:
     def __init__(self, tensors: list[Tensor], config: Mapping[str, Any]) -> None:
         fields = text_fields(config)
         self._count = len(tensors)
+        self._files_bytes = sum(tensor.nbytes for tensor in tensors)
         self._layers = _promised_layers(config, self._count)
         tied = fields.flag("tie_word_embeddings")
         self._tensors = [t for t in tensors if self._is_loaded(t.name, tied)]
@@ -204,6 +207,7 @@ class _Scales:
         embedding = next((t for t in self._tensors if _EMBEDDING.search(t.name)), None)
         sums = self._sums
         return Weights(
+            files_bytes=self._files_bytes,
             stored_bytes=sums["stored"],
             widened_bytes=sums["widened"],
             unpacked_bytes=sums["unpacked"],
