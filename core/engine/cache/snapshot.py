@@ -11,6 +11,7 @@ from typing import Any
 
 import mlx.core as mx
 from mlx_lm.models.cache import (
+    BatchKVCache,
     CacheList,
     KVCache,
     QuantizedKVCache,
@@ -43,11 +44,36 @@ class KvSnapshot:
         return caches
 
 
+class SharedKv(KVCache):  # type: ignore[misc]
+    """KV on a snapshot's arrays, which a batch of one row takes as they are.
+
+    mlx-lm's own merge copies them, and copies the copy when the first new token makes it grow.
+    """
+
+    @classmethod
+    def merge(cls, caches: list[Any]) -> BatchKVCache:
+        """Return the batch of some rows."""
+        if len(caches) > 1:
+            return BatchKVCache.merge(caches)
+        (cache,) = caches
+        batch = BatchKVCache([0])
+        # Of exactly its length: it grows before it is written to, so the snapshot stays as it is.
+        batch.keys = cache.keys[..., : cache.offset, :]
+        batch.values = cache.values[..., : cache.offset, :]
+        batch.offset = batch.offset + cache.offset
+        batch._idx = cache.offset
+        return batch
+
+
 def _fork(cache: Any) -> Any:
     """Return a cache of its own length on the same arrays."""
     if isinstance(cache, CacheList):
         return CacheList(*map(_fork, cache.caches))
-    return copy.copy(cache)
+    if type(cache) is not KVCache:
+        return copy.copy(cache)
+    shared = SharedKv()
+    shared.keys, shared.values, shared.offset = cache.keys, cache.values, cache.offset
+    return shared
 
 
 def always_cuttable(caches: list[Any]) -> bool:
