@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from commands._shared.completion import repositories
 from commands._shared.options import JsonOption
 from core.errors import MlxbunError, UsageProblem
 
@@ -23,7 +24,11 @@ def gc(
     context: typer.Context,
     repository: Annotated[
         str | None,
-        typer.Argument(metavar="[REPO]", help="Only this repository, or a part of its name."),
+        typer.Argument(
+            autocompletion=repositories,
+            metavar="[REPO]",
+            help="Only this repository, or a part of its name.",
+        ),
     ] = None,
     older_than: Annotated[
         str | None,

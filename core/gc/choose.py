@@ -221,10 +221,10 @@ def _leaned_on(going: dict[Path, Snapshot], cache: Cache) -> Iterator[tuple[Snap
 
 
 def _targets(snapshot: Snapshot, root: Path) -> set[Path]:
-    hops = (file.hop for file in snapshot.files if file.hop is not None)
     return {
         found
-        for hop in hops
+        for file in snapshot.files
+        for hop in file.leads_to
         if hop.parent.name != "blobs" and (found := snapshot_of(hop, root)) is not None
     }
 

@@ -134,7 +134,7 @@ class _Work:
         ground = self._ground(self.plan.cache.root)
         if self.watch is None:
             self.watch = Watch(ground, self.paths, self.model_folders)
-        sweep = RepositorySweep(repository, ground, self.watch)
+        sweep = RepositorySweep(repository, ground, self.watch, self.plan.free)
         reports = [_Report(item) for item in items]
         for report in reports:
             if (snapshot := report.item.snapshot) is not None:
@@ -208,7 +208,7 @@ def _alone(ground: Ground) -> Iterator[None]:
         try:
             with suppress(FileNotFoundError):
                 ground.check(look_at(ground.root / LOCKS))
-            alone = stack.enter_context(holding(ground.root / LOCKS / _ALONE))
+            alone = stack.enter_context(holding(ground.root / LOCKS / _ALONE, is_ours=True))
         except (OSError, Obstacle):
             alone = True  # everything is looked at again anyway
         if not alone:

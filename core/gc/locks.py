@@ -42,16 +42,20 @@ def is_held(path: Path) -> bool:
 
 
 @contextmanager
-def holding(path: Path) -> Iterator[bool]:
+def holding(path: Path, *, is_ours: bool = False) -> Iterator[bool]:
     """Hold a lock while the block runs, if nobody else does; yields whether it is held.
 
     A lock file that was not there is gone afterwards.
+
+    Args:
+        path: the lock file.
+        is_ours: nobody but us uses it: one that was there is gone afterwards, too.
 
     Raises:
         OSError: the file cannot be made.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = not path.exists()
+    is_new = is_ours or not path.exists()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o664)
     held = False
     try:

@@ -139,6 +139,15 @@ def content_of(path: Path) -> Key | None:
     return status.st_dev, status.st_ino
 
 
+def target_of(link: Path) -> Path:
+    """Return where a link says that it leads, as text.
+
+    Raises:
+        OSError: it is no link, or cannot be read.
+    """
+    return Path(os.path.normpath(link.parent / link.readlink()))
+
+
 class Ways:
     """Follows links one step at a time, and remembers the folders on the way."""
 

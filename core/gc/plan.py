@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
 from core.download.layout import PARTIAL_SUFFIX
 from core.gc.choose import Choice, Kept, age_of, choose, closed, short, wished
+from core.gc.links import Links, blobs_of
 from core.gc.own import DAY
 from core.gc.seen import Form
+from core.gc.tally import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -96,6 +97,8 @@ class Plan:
     """What goes, in the order of deletion."""
     kept: tuple[Kept, ...]
     """What stays and could be thought to go."""
+    free: frozenset[Key] = frozenset()
+    """Contents of the shared store that go with the last link to them."""
 
     @property
     def bytes(self) -> int:
@@ -131,7 +134,8 @@ def make_plan(cache: Cache, wishes: Wishes, *, now: float) -> Plan:
         NotFound: no repository has the name that is wished.
     """
     choice = choose(cache, wishes, now=now)
-    planner = _Planner(cache, wishes, choice, now)
+    links = Links(cache, choice.going)
+    planner = _Planner(cache, wishes, choice, links, now)
     items: list[Item] = []
     for repository in wished(cache, wishes):
         if closed(repository, cache) is None:
@@ -141,21 +145,25 @@ def make_plan(cache: Cache, wishes: Wishes, *, now: float) -> Plan:
     items += planner.of_locks()
     if wishes.repository is None:
         items += planner.of_ours()
+    free = [each for each in cache.payloads if not links.need_content(each.entry.key)]
     return Plan(
         cache=cache,
         wishes=wishes,
-        items=tuple(_counted(items, cache)),
+        items=tuple(counted(items, free)),
         kept=(*choice.kept, *planner.kept),
+        free=frozenset(each.entry.key for each in free),
     )
 
 
 class _Planner:
-    def __init__(self, cache: Cache, wishes: Wishes, choice: Choice, now: float) -> None:
+    def __init__(
+        self, cache: Cache, wishes: Wishes, choice: Choice, links: Links, now: float
+    ) -> None:
         self._cache = cache
         self._wishes = wishes
         self._now = now
         self._going = choice.going
-        self._links = _Links(cache, choice.going)
+        self._links = links
         self.kept: list[Kept] = []
 
     def of_repository(self, repository: Repository) -> Iterator[Item]:
@@ -164,14 +172,13 @@ class _Planner:
         left = {blob.entry.path: blob for blob in free if not _leads_out(blob)}
         for snapshot in repository.snapshots:
             if snapshot.path in self._going:
-                dead = [blob for blob in left.values() if self._links.has(snapshot, blob)]
+                dead = blobs_of(snapshot, left.values())
                 for blob in dead:
                     del left[blob.entry.path]
                 yield _snapshot_item(snapshot, dead, repository, self._cache.root)
         yield from self._contents(repository, list(left.values()))
-        # A snapshot that was being deleted is of no use from the start.
-        ages = {Form.FOLDER: 0.0}
-        old = [e for e in repository.leftovers if self._is_old(e, ages.get(e.form, DAY))]
+        # What was being deleted was old enough then.
+        old = [e for e in repository.leftovers if e.form is Form.FOLDER or self._is_old(e, DAY)]
         yield from self._entries(
             Kind.LEFTOVERS, old, ("remnant", "remnants"), repository=repository
         )
@@ -213,7 +220,7 @@ class _Planner:
             for payload in self._cache.payloads
             if payload.references is not None
             and not payload.references
-            and not self._links.need_content(payload.entry.key)
+            and not self._links.lead_to(payload.entry.key)
             and self._is_old(payload.entry, 0.0)
         ]
         yield from self._entries(Kind.SHARED, free, ("shared blob", "shared blobs"))
@@ -289,49 +296,6 @@ class _Planner:
             self.kept.append(kept)
 
 
-class _Links:
-    """Which contents snapshots stand for."""
-
-    def __init__(self, cache: Cache, going: Iterable[Path]) -> None:
-        self._hops: set[Path] = set()
-        self._contents: set[Key] = set(cache.uses.contents)
-        # What goes in one repository is still there when another one is tidied up.
-        self._going: dict[Path | Key, set[Path]] = defaultdict(set)
-        self._of: dict[Path, set[Path | Key]] = {}
-        leaving = set(going)
-        for repository in cache.repositories:
-            for snapshot in repository.snapshots:
-                self._add(snapshot, repository, is_going=snapshot.path in leaving)
-
-    def need(self, blob: Blob, repository: Repository) -> bool:
-        """Return whether a snapshot that stays, or one of another repository, links to a blob."""
-        if blob.entry.path in self._hops or not self._contents.isdisjoint(blob.contents):
-            return True
-        marks: list[Path | Key] = [blob.entry.path, *blob.contents]
-        return any(self._going[mark] - {repository.path} for mark in marks if mark in self._going)
-
-    def need_content(self, key: Key) -> bool:
-        """Return whether any snapshot stands for a file."""
-        return key in self._contents or key in self._going
-
-    def has(self, snapshot: Snapshot, blob: Blob) -> bool:
-        """Return whether a snapshot that goes links to a blob."""
-        marks = self._of.get(snapshot.path, set())
-        return not marks.isdisjoint((blob.entry.path, *blob.contents))
-
-    def _add(self, snapshot: Snapshot, repository: Repository, *, is_going: bool) -> None:
-        hops = {file.hop for file in snapshot.files if file.hop is not None}
-        contents = {file.content for file in snapshot.files if file.content is not None}
-        if not is_going:
-            self._hops |= hops
-            self._contents |= contents
-            return
-        marks: set[Path | Key] = {*hops, *contents}
-        self._of[snapshot.path] = marks
-        for mark in marks:
-            self._going[mark].add(repository.path)
-
-
 def _snapshot_item(
     snapshot: Snapshot, dead: Sequence[Blob], repository: Repository, root: Path
 ) -> Item:
@@ -346,54 +310,6 @@ def _snapshot_item(
         blobs=tuple(dead),
         last_used=max((each.last_used for each in contents), default=snapshot.modified),
     )
-
-
-def _counted(items: Sequence[Item], cache: Cache) -> Iterator[Item]:
-    """Yield the items with the bytes that each of them frees."""
-    tally = _Tally(items, cache)
-    for item in items:
-        yield replace(item, bytes=tally.take(item))
-
-
-@dataclass
-class _Tally:
-    """Counts each file once, and only when all its names go."""
-
-    items: Sequence[Item]
-    cache: Cache
-    names: Counter[Key] = field(default_factory=Counter)
-    taken: set[Key] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        entries = [entry for item in self.items for entry in _files(item)]
-        self.names.update(entry.key for entry in entries)
-        links = {blob.entry.path for item in self.items for blob in item.blobs if blob.payload}
-        self.shared = {
-            payload.entry.key
-            for payload in self.cache.payloads
-            if payload.references and payload.references <= links
-        }
-
-    def take(self, item: Item) -> int:
-        """Return the bytes that go with an item and were not counted yet."""
-        payloads = [blob.payload for blob in item.blobs if blob.payload is not None]
-        shared = [entry for entry in payloads if entry.key in self.shared]
-        whole = [entry for entry in _files(item) if self.names[entry.key] >= entry.names]
-        fresh = {
-            entry.key: entry.size for entry in (*shared, *whole) if entry.key not in self.taken
-        }
-        self.taken |= fresh.keys()
-        folders = sum(entry.size for entry in item.entries if entry.form is Form.FOLDER)
-        return sum(fresh.values()) + folders
-
-
-def _files(item: Item) -> Iterator[Entry]:
-    """Yield the files that an item takes a name from."""
-    if item.snapshot:
-        yield from (file.entry for file in item.snapshot.files if file.hop is None)
-    for entry in (*(blob.entry for blob in item.blobs), *item.entries):
-        if entry.form is Form.FILE:
-            yield entry
 
 
 def _leads_out(blob: Blob) -> bool:

@@ -18,7 +18,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.gc.locks import is_held
-from core.gc.look import Obstacle, Ways, content_of, look_at, look_at_whole, look_into, walk
+from core.gc.look import (
+    Obstacle,
+    Ways,
+    content_of,
+    look_at,
+    look_at_whole,
+    look_into,
+    target_of,
+    walk,
+)
 from core.gc.seen import Blob, Entry, Form, Repository, Snapshot, SnapshotFile
 from core.registry.files import printable, read_bytes
 
@@ -199,6 +208,7 @@ def _file(entry: Entry, snapshot: Path, ways: Ways) -> SnapshotFile:
         name=entry.path.relative_to(snapshot).as_posix(),
         entry=entry,
         hop=ways.hop(entry.path) if is_link else None,
+        said=target_of(entry.path) if is_link else None,
         content=content_of(entry.path) if is_link else entry.key,
     )
 

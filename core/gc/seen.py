@@ -59,8 +59,15 @@ class SnapshotFile:
     """The link, or the file."""
     hop: Path | None
     """Where the link leads, one step of it; None: it is no link."""
+    said: Path | None
+    """Where it leads as text, which huggingface_hub goes by; None: it is no link."""
     content: Key | None
     """What is found through all links; None: nothing."""
+
+    @property
+    def leads_to(self) -> set[Path]:
+        """Both."""
+        return {path for path in (self.hop, self.said) if path is not None}
 
 
 @dataclass(frozen=True, kw_only=True)

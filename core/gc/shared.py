@@ -12,16 +12,16 @@ cannot be told, it stays. Source: huggingface_hub 2.4, `utils/_shared_blobs.py`.
 
 from __future__ import annotations
 
-import os
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.gc.look import Obstacle, look_at, look_into
+from core.gc.look import Obstacle, look_at, look_into, target_of
 from core.gc.seen import Entry, Form, SharedPayload
 from core.registry.files import read_bytes
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from core.gc.look import Ground
 
 _FOLDER = "blobs"
@@ -43,7 +43,7 @@ class SharedStore:
     def payload_of(self, link: Entry) -> Entry | None:
         """Return the content that a blob which is a link stands for; None: it leads elsewhere."""
         try:
-            found = look_at(_target(link.path))
+            found = look_at(target_of(link.path))
         except OSError:
             return None
         return found if self._is_payload(found) else None
@@ -93,7 +93,7 @@ class SharedStore:
         try:
             if look_at(link).form is not Form.LINK:
                 return False
-            return _target(link) == payload
+            return target_of(link) == payload
         except (FileNotFoundError, NotADirectoryError):
             return False
 
@@ -128,8 +128,3 @@ def list_of(payload: Path) -> Path:
 def lock_of(payload: Path) -> Path:
     """Return the lock of a content; beside it, `.soft` behind the name is one, too."""
     return payload.with_name(f"{payload.name}.lock")
-
-
-def _target(link: Path) -> Path:
-    """Return where a link says that it leads, as text."""
-    return Path(os.path.normpath(link.parent / link.readlink()))

@@ -44,6 +44,8 @@ class RepositorySweep:
     repository: Repository
     ground: Ground
     watch: Watch
+    free: frozenset[Key]
+    """Contents of the shared store that go with the last link to them."""
     _links: _Links | None = field(default=None, init=False)
 
     def remove_snapshot(self, snapshot: Snapshot) -> int:
@@ -68,7 +70,7 @@ class RepositorySweep:
             if self._is_linked(blob):
                 raise Obstacle("a snapshot links to it")
             freed = remove_file(self.ground, blob.entry)
-        if blob.payload is None:
+        if blob.payload is None or blob.payload.key not in self.free:
             return freed
         with suppress(Obstacle):  # another repository has it, too
             freed += remove_payload(self.ground, blob.payload)
@@ -89,7 +91,8 @@ class RepositorySweep:
         found = look_into(self.repository.path / "snapshots")
         here = {e.path.name: e.modified_ns for e in found if e.form is Form.FOLDER}
         standing = self._refs() & here.keys()
-        if snapshot.commit in (standing or {max(here, key=lambda name: (here[name], name))}):
+        newest = max(here, key=lambda name: (here[name], name), default=None)
+        if snapshot.commit in (standing or {newest}):
             raise Obstacle("its repository's name stands for it now")
 
     def _refs(self) -> frozenset[str]:
@@ -124,7 +127,7 @@ class _Links:
         folders = [top, *(entry for each in snapshots for entry in (each.entry, *each.folders))]
         self._stamps = {entry.path: (entry.key, entry.modified_ns) for entry in folders}
         files = [file for each in snapshots for file in each.files]
-        self._hops: set[Path | None] = {file.hop for file in files}
+        self._hops = {path for file in files for path in file.leads_to}
         self._contents: set[Key | None] = {file.content for file in files}
 
     def are_old(self) -> bool:
