@@ -11,7 +11,7 @@ from commands._shared.options import JsonOption
 from core.errors import MlxbunError, UsageProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from commands._shared.console import Console
     from commands._shared.session import Session
@@ -26,7 +26,7 @@ def gc(
         str | None,
         typer.Argument(
             autocompletion=repositories,
-            metavar="[REPO]",
+            metavar="REPO",
             help="Only this repository, or a part of its name.",
         ),
     ] = None,
@@ -39,7 +39,7 @@ def gc(
     keep: Annotated[
         int,
         typer.Option(
-            "--keep", min=0, metavar="N", help="Superseded snapshots that stay, the newest [0]."
+            "--keep", min=0, metavar="N", help="Superseded snapshots that stay, the newest."
         ),
     ] = 0,
     unique: Annotated[
@@ -59,7 +59,7 @@ def gc(
     folders = session.settings().values.model_folders
     plan = _plan(session, folders, wishes)
     if not json:
-        _show_plan(plan, console, session.environ)
+        _show_plan(plan, console)
     results = _delete(plan, session, folders, console) if yes else None
     if json:
         from commands.gc.plain import as_json
@@ -91,7 +91,7 @@ def _plan(session: Session, folders: Sequence[str], wishes: Wishes) -> Plan:
     return make_plan(survey_cache(session.paths, folders), wishes, now=time.time())
 
 
-def _show_plan(plan: Plan, console: Console, environ: Mapping[str, str]) -> None:
+def _show_plan(plan: Plan, console: Console) -> None:
     import time
 
     from commands._shared.listing import lay_out
@@ -99,8 +99,7 @@ def _show_plan(plan: Plan, console: Console, environ: Mapping[str, str]) -> None
 
     if plan.items:
         rows = list(rows_for(plan.items, now=time.time(), piped=console.width is None))
-        styled = not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
-        lines = lay_out(COLUMNS, rows, width=console.width, styled=styled)
+        lines = lay_out(COLUMNS, rows, width=console.width, styled=console.styled)
         console.text("\n".join(lines) + "\n")
     for line in (sum_of(plan), *kept_lines(plan)):
         console.note(line)

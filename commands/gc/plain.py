@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from core.gc.plan import Item, Plan
     from core.gc.seen import Repository
 
-SCHEMA = 1
-
 
 def as_json(plan: Plan, results: Sequence[Result] | None) -> dict[str, Any]:
     """Return a plan as plain values.
@@ -26,7 +24,6 @@ def as_json(plan: Plan, results: Sequence[Result] | None) -> dict[str, Any]:
         results: what became of its items, in their order; None: nothing was deleted.
     """
     document: dict[str, Any] = {
-        "schema": SCHEMA,
         "cache": _text(plan.cache.root),
         "executed": results is not None,
         "last_used_by": "access" if plan.cache.by_access else "modification",

@@ -160,12 +160,24 @@ class Ways:
         Raises:
             OSError: it is no link, or cannot be read.
         """
-        head, tail = os.path.split(target := link.parent / link.readlink())
+        return self.follow(link)[0]
+
+    def follow(self, link: Path) -> tuple[Path, Path]:
+        """Return where a link leads, with the links in the path to there followed, and as text.
+
+        Raises:
+            OSError: it is no link, or cannot be read.
+        """
+        target = str(link.parent / link.readlink())
+        said = os.path.normpath(target)
+        head, tail = os.path.split(target)
         if tail in ("", ".", ".."):
-            return Path(os.path.realpath(target))
+            return Path(os.path.realpath(target)), Path(said)
         if head not in self._real:
             self._real[head] = os.path.realpath(head)
-        return Path(self._real[head], tail)
+        hop = os.path.normpath(f"{self._real[head]}/{tail}")
+        first = Path(hop)
+        return first, first if hop == said else Path(said)
 
 
 def _walk(folder: Entry, ground: Ground, visit: Callable[[Entry], object], depth: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
@@ -105,6 +105,10 @@ class Plan:
         """Bytes that the disk gets back."""
         return sum(item.bytes for item in self.items)
 
+    def only(self, *kinds: Kind) -> Plan:
+        """Return a plan with those of its items that are of some kinds."""
+        return replace(self, items=tuple(item for item in self.items if item.kind in kinds))
+
     def shares(self) -> list[RepositoryShare]:
         """Return what is superseded, by repository; one without anything is left out."""
         shares = [self._share(repository) for repository in self.cache.repositories]
@@ -187,21 +191,14 @@ class _Planner:
         """Yield orphaned contents and beginnings, but for those of a download to go on with."""
         limit = self._resumable_for
         young, partials = self._parted(repository.partials, limit)
-        ours = [each for each in young if each.path.name.endswith(PARTIAL_SUFFIX)]
-        theirs = [each for each in young if each not in ours]
-        stopped = self._cache.interrupted.get(repository.repo_id, 0.0)
-        listed = repository.kind == "model" and self._now - stopped < limit
-        # Only ours fetch everything before they link anything.
-        waiting, old = self._parted(orphans, limit if ours or listed else 0.0)
-        self._note(repository, theirs, _INCOMPLETE, "")
+        ours = [each for each in young if _is_ours(each)]
+        # Only a download of ours fetches everything before it links anything.
+        is_resumable = bool(ours) or self._was_interrupted(repository)
+        waiting, old = self._parted(orphans, limit if is_resumable else 0.0)
+        self._note(repository, [each for each in young if not _is_ours(each)], _INCOMPLETE, "")
         self._note(repository, ours, _INCOMPLETE, _GOES_ON)
-        if ours or listed:
-            self._note(
-                repository,
-                waiting,
-                _WAITING,
-                _GOES_ON,
-            )
+        if is_resumable:
+            self._note(repository, waiting, _WAITING, _GOES_ON)
         if old:
             yield Item(
                 kind=Kind.BLOBS,
@@ -243,6 +240,11 @@ class _Planner:
         for each in self._cache.leftovers:
             old = [entry for entry in each.entries if self._is_old(entry, each.least_age)]
             yield from self._entries(Kind.LEFTOVERS, old, (each.one, each.many), base=each.base)
+
+    def _was_interrupted(self, repository: Repository) -> bool:
+        """Return whether our list of downloads says that one may be gone on with."""
+        stopped = self._cache.interrupted.get(repository.repo_id, 0.0)
+        return repository.kind == "model" and self._now - stopped < self._resumable_for
 
     @property
     def _resumable_for(self) -> float:
@@ -310,6 +312,10 @@ def _snapshot_item(
         blobs=tuple(dead),
         last_used=max((each.last_used for each in contents), default=snapshot.modified),
     )
+
+
+def _is_ours(partial: Entry) -> bool:
+    return partial.path.name.endswith(PARTIAL_SUFFIX)
 
 
 def _leads_out(blob: Blob) -> bool:

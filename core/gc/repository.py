@@ -25,7 +25,6 @@ from core.gc.look import (
     look_at,
     look_at_whole,
     look_into,
-    target_of,
     walk,
 )
 from core.gc.seen import Blob, Entry, Form, Repository, Snapshot, SnapshotFile
@@ -204,11 +203,12 @@ def _blob(entry: Entry, store: SharedStore | None) -> Blob:
 
 def _file(entry: Entry, snapshot: Path, ways: Ways) -> SnapshotFile:
     is_link = entry.form is Form.LINK
+    hop, said = ways.follow(entry.path) if is_link else (None, None)
     return SnapshotFile(
-        name=entry.path.relative_to(snapshot).as_posix(),
+        name=str(entry.path)[len(str(snapshot)) + 1 :],
         entry=entry,
-        hop=ways.hop(entry.path) if is_link else None,
-        said=target_of(entry.path) if is_link else None,
+        hop=hop,
+        said=said,
         content=content_of(entry.path) if is_link else entry.key,
     )
 
