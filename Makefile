@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MODEL ?= starter
 ARGS ?=
 
-.PHONY: help install dev serve test test-slow check bench lock platforms clean
+.PHONY: help install dev serve test test-slow check bench completions lock platforms clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -37,6 +37,9 @@ check: .venv/dev-installed ## Lint, format, types and layers
 
 bench: .venv/dev-installed ## Measure against mlx_lm.server in one run
 	@$(BIN)/python -m benchmarks.serve $(ARGS)
+
+completions: .venv/dev-installed ## Make the scripts for Tab, and their table of verbs, from the app
+	@$(BIN)/python -m mlxbun_cli.completion.generate
 
 lock: .venv/dev-installed ## Resolve the dependencies again for every platform
 	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/lock.sh

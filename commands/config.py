@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from commands._shared.completion import setting_names, setting_values
 from commands._shared.options import JsonOption
 from core.errors import UsageProblem
 from core.settings import parse_setting, read_config, write_config
@@ -32,8 +33,11 @@ def show(context: typer.Context, json: JsonOption = False) -> None:
 @config_app.command("set")
 def set_(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="The setting's name.")],
-    value: Annotated[str | None, typer.Argument(help="Its value; leave it out to unset.")] = None,
+    name: Annotated[str, typer.Argument(autocompletion=setting_names, help="The setting's name.")],
+    value: Annotated[
+        str | None,
+        typer.Argument(autocompletion=setting_values, help="Its value; leave it out to unset."),
+    ] = None,
 ) -> None:
     """Write one setting to the config file; without VALUE take it out."""
     session: Session = context.obj

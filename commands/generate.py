@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from commands._shared.completion import first_model
 from commands._shared.engine import open_shown
 from commands._shared.options import (
     BlasOption,
@@ -38,7 +39,11 @@ def generate(
     context: typer.Context,
     words: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[MODEL] [PROMPT]", help="Prompt, or '-' / nothing for stdin."),
+        typer.Argument(
+            autocompletion=first_model,
+            metavar="[MODEL] [PROMPT]",
+            help="Prompt, or '-' / nothing for stdin.",
+        ),
     ] = None,
     raw: Annotated[
         bool, typer.Option("--raw", help="Continue the text as it is, without chat template.")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from commands._shared.completion import servers
 from core.errors import MlxbunError
 from core.servers import find_server, list_servers, stop_server
 
@@ -17,7 +18,11 @@ def stop(
     context: typer.Context,
     name: Annotated[
         str | None,
-        typer.Argument(metavar="[SERVER]", help="A pid, a port or a part of the model's name."),
+        typer.Argument(
+            autocompletion=servers,
+            metavar="[SERVER]",
+            help="A pid, a port or a part of the model's name.",
+        ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Stop every running server.")] = False,
     wait: Annotated[
@@ -28,8 +33,8 @@ def stop(
     """Stop a server; its running answers finish first."""
     session: Session = context.obj
     console = session.console()
-    servers = list_servers(session.paths.run_folder)
-    for server in servers if every else [find_server(name, servers)]:
+    running = list_servers(session.paths.run_folder)
+    for server in running if every else [find_server(name, running)]:
         if not stop_server(server, patience=wait):
             raise MlxbunError(
                 f"The server {server.pid} still runs after {wait:g} seconds.",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +81,8 @@ def atomic_write(target: Path) -> Iterator[IO[bytes]]:
     Raises:
         OSError: the folder cannot be written, or the disk is full.
     """
+    import secrets  # brings OpenSSL along, which those who only read do not need
+
     target.parent.mkdir(parents=True, exist_ok=True)
     # Not the process id: threads write too, and so do containers that share a folder.
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")

@@ -45,13 +45,16 @@ def _number(low: float, high: float) -> Callable[[Any], float]:
     return parse
 
 
-def _choice(*words: str) -> Callable[[Any], str]:
-    def parse(raw: Any) -> str:
-        if raw not in words:
-            raise ValueError(f"one of {', '.join(words)}")
-        return str(raw)
+@dataclass(frozen=True)
+class _Choice:
+    """Takes one of a few words."""
 
-    return parse
+    words: tuple[str, ...]
+
+    def __call__(self, raw: Any) -> str:
+        if raw not in self.words:
+            raise ValueError(f"one of {', '.join(self.words)}")
+        return str(raw)
 
 
 def _text(raw: Any) -> str:
@@ -107,7 +110,7 @@ class Settings:
     )
     prefill: str = _setting(
         "latency",
-        _choice("latency", "throughput"),
+        _Choice(("latency", "throughput")),
         "Whom a long prompt may slow down: itself (latency) or the streams that run (throughput).",
     )
     blas: str = _setting(
@@ -115,7 +118,7 @@ class Settings:
     )
     dequantize: str = _setting(
         "auto",
-        _choice("auto", "on", "off"),
+        _Choice(("auto", "on", "off")),
         "Unpack quantized weights to float32; auto: on a CPU with a fast BLAS when they fit.",
     )
     keep_alive: float | None = _setting(
@@ -182,6 +185,13 @@ def parse_setting(name: str, raw: Any, *, where: str) -> Any:
         text = str(problem)
         wanted = text if text.startswith(("a ", "one of")) else "a number"
         raise UsageProblem(f"{where} must be {wanted}, not {raw!r}.") from None
+
+
+def choices_of(name: str) -> tuple[str, ...]:
+    """Return the only values that a setting can have; none where there are more, or no setting."""
+    parsers = {f.name: f.metadata["parse"] for f in fields(Settings)}
+    parse = parsers.get(name)
+    return parse.words if isinstance(parse, _Choice) else ()
 
 
 def merge_settings(

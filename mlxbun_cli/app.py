@@ -1,5 +1,7 @@
 """The Typer app: global options and the commands. The only reader of `os.environ`.
 
+But for `mlxbun_cli.completion`, which answers Tab without coming here.
+
 Command modules are light: they import their heavy parts in function bodies.
 """
 
@@ -26,11 +28,13 @@ from commands.serve import serve
 from commands.stop import stop
 from commands.upload import upload
 from core.paths import Paths
+from mlxbun_cli.completion.options import InstallOption, ShowOption
 
 app = typer.Typer(
     name="mlxbun",
     help="Run, serve and shape language models on your own machine with MLX.",
     no_args_is_help=True,
+    add_completion=False,  # ours is quicker, and quotes: mlxbun_cli.completion
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
@@ -50,6 +54,8 @@ def door(
     _version: Annotated[
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show it.")
     ] = False,
+    _install: InstallOption = None,
+    _show: ShowOption = None,
 ) -> None:
     """Read the environment once and hand it on."""
     environ = dict(os.environ)

@@ -23,7 +23,7 @@ def main() -> None:
         if stranger := find_stranger():
             sys.stderr.write(f"mlxbun: {stranger}\n")
             raise SystemExit(1)
-        code = run(sys.argv[1:])
+        code = _complete() if sys.argv[1:2] == ["__complete"] else run(sys.argv[1:])
     except KeyboardInterrupt:  # while the app was imported
         code = INTERRUPTED
     if code == INTERRUPTED:
@@ -45,10 +45,11 @@ def run(arguments: list[str]) -> int:
     from commands._shared.failure import exit_code
     from core.errors import MlxbunError
     from mlxbun_cli.app import app, debugging
+    from mlxbun_cli.completion.options import with_shell_named
 
     console = Console()
     try:
-        code = app(arguments, standalone_mode=False, prog_name="mlxbun")
+        code = app(with_shell_named(arguments), standalone_mode=False, prog_name="mlxbun")
     except MlxbunError as error:
         console.error(error)
         return exit_code(error)
@@ -69,6 +70,13 @@ def run(arguments: list[str]) -> int:
         console.note("  Run it again with MLXBUN_DEBUG=1 for the traceback, and report it.")
         return 1
     return code if isinstance(code, int) else 0
+
+
+def _complete() -> int:
+    """Answer a Tab, without the app: it would take longer to import than a person waits for."""
+    from mlxbun_cli.completion.command import answer_tab
+
+    return answer_tab(sys.argv[2:])
 
 
 def _raise_interrupts_again(

@@ -6,6 +6,8 @@ from typing import Annotated
 
 import typer
 
+from commands._shared.completion import blas, dequantize, prefill
+
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 BatchOption = Annotated[
     int | None, typer.Option("--batch", help="Requests decoded together; 1 is serial [8].")
@@ -18,6 +20,7 @@ PrefillOption = Annotated[
     str | None,
     typer.Option(
         "--prefill",
+        autocompletion=prefill,
         help="Long prompts yield to running streams (latency) or not so much (throughput).",
     ),
 ]
@@ -30,11 +33,18 @@ PromptCacheOption = Annotated[
     ),
 ]
 BlasOption = Annotated[
-    str | None, typer.Option("--blas", help="BLAS on a CPU: auto, off, or a library's path.")
+    str | None,
+    typer.Option(
+        "--blas", autocompletion=blas, help="BLAS on a CPU: auto, off, or a library's path."
+    ),
 ]
 DequantizeOption = Annotated[
     str | None,
-    typer.Option("--dequantize", help="Unpack quantized weights to float32: auto, on or off."),
+    typer.Option(
+        "--dequantize",
+        autocompletion=dequantize,
+        help="Unpack quantized weights to float32: auto, on or off.",
+    ),
 ]
 TemperatureOption = Annotated[
     float | None, typer.Option("--temperature", "--temp", help="Randomness; 0 is greedy.")

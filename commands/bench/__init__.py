@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from commands._shared.completion import bench_words
 from commands._shared.options import (
     BatchOption,
     BlasOption,
@@ -33,6 +34,7 @@ def bench(
         list[str] | None,
         typer.Argument(
             metavar="[MODEL] | history [MODEL]",
+            autocompletion=bench_words,
             help="A folder, a repo id, or a part of one; `history` shows earlier runs.",
         ),
     ] = None,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from commands._shared.completion import models, sessions
 from commands._shared.options import (
     BlasOption,
     DequantizeOption,
@@ -29,14 +30,20 @@ ContinueOption = Annotated[
 ]
 ResumeOption = Annotated[
     str | None,
-    typer.Option("--resume", help="Go on with this one: its name or a part.", metavar="NAME"),
+    typer.Option(
+        "--resume",
+        autocompletion=sessions,
+        help="Go on with this one: its name or a part.",
+        metavar="NAME",
+    ),
 ]
 
 
 def chat(
     context: typer.Context,
     model: Annotated[
-        str | None, typer.Argument(help="A folder, a repo id, or a part of one.")
+        str | None,
+        typer.Argument(autocompletion=models, help="A folder, a repo id, or a part of one."),
     ] = None,
     system: Annotated[str | None, typer.Option("--system", help="System message.")] = None,
     resume_last: ContinueOption = False,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from commands._shared.completion import downloads
 from commands._shared.options import JsonOption, MemoryOption
 from core.errors import UsageProblem
 from core.units import format_bytes
@@ -23,7 +24,10 @@ _PATTERN = "GLOB"
 def download(
     context: typer.Context,
     name: Annotated[
-        str, typer.Argument(metavar="REPO[@REVISION]", help="What to fetch, or `starter`.")
+        str,
+        typer.Argument(
+            autocompletion=downloads, metavar="REPO[@REVISION]", help="What to fetch, or `starter`."
+        ),
     ],
     include: Annotated[
         list[str] | None,

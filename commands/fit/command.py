@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from commands._shared.completion import kv_bits, macs, models
 from commands._shared.failure import EXIT_CODES, exit_code
 from commands._shared.options import DequantizeOption, JsonOption, MemoryOption
 from core.errors import DoesNotFit, MlxbunError, UsageProblem
@@ -41,6 +42,7 @@ def fit(
         list[str] | None,
         typer.Argument(
             metavar="[MODEL]...",
+            autocompletion=models,
             help="A model here or a repository on the Hub; none: all that run here.",
         ),
     ] = None,
@@ -56,12 +58,22 @@ def fit(
     ] = 1,
     kv_bits: Annotated[
         int | None,
-        typer.Option("--kv-bits", help="A KV cache of 8 or 4 bits, group size 64.", metavar="BITS"),
+        typer.Option(
+            "--kv-bits",
+            autocompletion=kv_bits,
+            help="A KV cache of 8 or 4 bits, group size 64.",
+            metavar="BITS",
+        ),
     ] = None,
     skus: Annotated[bool, typer.Option("--skus", help="On every Mac there is.")] = False,
     sku: Annotated[
         str | None,
-        typer.Option("--sku", help="On such a Mac: 'M4 Max', 'M4 Max 64'.", metavar="MAC"),
+        typer.Option(
+            "--sku",
+            autocompletion=macs,
+            help="On such a Mac: 'M4 Max', 'M4 Max 64'.",
+            metavar="MAC",
+        ),
     ] = None,
     remote: Annotated[
         bool, typer.Option("--remote", help="Ask the Hub even when the model is here.")

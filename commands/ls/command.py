@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from commands._shared.completion import folders, listed_models, model_types, quantizations
 from commands._shared.listing import lay_out
 from commands._shared.options import JsonOption
 from commands.ls.table import CardColumn, columns_for, has_footnote, row_for
@@ -24,7 +25,10 @@ if TYPE_CHECKING:
 
 def ls(
     context: typer.Context,
-    part: Annotated[str, typer.Argument(metavar="PART", help="A part of the name.")] = "",
+    part: Annotated[
+        str,
+        typer.Argument(autocompletion=listed_models, metavar="PART", help="A part of the name."),
+    ] = "",
     all_revisions: Annotated[
         bool, typer.Option("--all-revisions", help="Every snapshot, with its commit and refs.")
     ] = False,
@@ -36,10 +40,21 @@ def ls(
     ] = None,
     quant: Annotated[
         str | None,
-        typer.Option("--quant", help="4, 8-bit, mixed, none, bf16, mxfp4, ...", metavar="QUANT"),
+        typer.Option(
+            "--quant",
+            autocompletion=quantizations,
+            help="4, 8-bit, mixed, none, bf16, mxfp4, ...",
+            metavar="QUANT",
+        ),
     ] = None,
     kind: Annotated[
-        str | None, typer.Option("--type", help="Model type; * and ? are wild.", metavar="TYPE")
+        str | None,
+        typer.Option(
+            "--type",
+            autocompletion=model_types,
+            help="Model type; * and ? are wild.",
+            metavar="TYPE",
+        ),
     ] = None,
     vision: Annotated[bool, typer.Option("--vision", help="Only models that see.")] = False,
     audio: Annotated[bool, typer.Option("--audio", help="Only models that hear.")] = False,
@@ -59,7 +74,10 @@ def ls(
     model_folders: Annotated[
         list[str] | None,
         typer.Option(
-            "--model-folders", help="A folder of models, too; repeatable.", metavar="FOLDER"
+            "--model-folders",
+            autocompletion=folders,
+            help="A folder of models, too; repeatable.",
+            metavar="FOLDER",
         ),
     ] = None,
     json: JsonOption = False,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from commands._shared.completion import hosts, models
 from commands._shared.engine import open_shown
 from commands._shared.options import (
     BatchOption,
@@ -35,10 +36,12 @@ if TYPE_CHECKING:
 def serve(
     context: typer.Context,
     model: Annotated[
-        str | None, typer.Argument(help="A folder, a repo id, or a part of one.")
+        str | None,
+        typer.Argument(autocompletion=models, help="A folder, a repo id, or a part of one."),
     ] = None,
     host: Annotated[
-        str | None, typer.Option("--host", help="Interface to listen on [127.0.0.1].")
+        str | None,
+        typer.Option("--host", autocompletion=hosts, help="Interface to listen on [127.0.0.1]."),
     ] = None,
     port: Annotated[
         int | None, typer.Option("--port", help="Port to listen on; 0: a free one [8080].")

@@ -52,25 +52,6 @@ def test_light_commands_import_nothing_heavy(arguments: list[str], tmp_path: Pat
     assert [name for name in HEAVY if name in report["modules"]] == []
 
 
-@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_imports_nothing_heavy(shell: str, tmp_path: Path) -> None:
-    script = "import sys; from mlxbun_cli.app import app\ntry: app(prog_name='mlxbun')\nfinally:\n"
-    script += "    print([m for m in sys.modules if m in ('mlx', 'transformers', 'litestar')])"
-    environ = os.environ | {
-        "HOME": str(tmp_path),
-        "_MLXBUN_COMPLETE": f"complete_{shell}",
-        "COMP_WORDS": "mlxbun s",
-        "COMP_CWORD": "1",
-        "_TYPER_COMPLETE_ARGS": "mlxbun s",
-        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-    }
-    done = subprocess.run(
-        [sys.executable, "-c", script], env=environ, capture_output=True, text=True, check=False
-    )
-    assert "serve" in done.stdout
-    assert done.stdout.rstrip().endswith("[]")
-
-
 def test_planning_code_imports_no_arrays() -> None:
     script = "import core.engine.scheduler, core.engine.output, core.engine.start, sys;"
     script += "print([m for m in sys.modules if m.split('.')[0] in ('mlx', 'mlx_lm', 'numpy')])"

@@ -1,0 +1,248 @@
+"""What Tab offers for the values of arguments and options: one function for each kind of value.
+
+A parameter names its function by `autocompletion=`; `mlxbun_cli.completion` calls it. A function
+yields what the word may become, with or without a help text; it may leave out what does not fit,
+and need not. `FILES` or `FOLDERS` among it means: where nothing fits, paths do.
+Nothing here opens a network connection, and nothing is written but the index of the models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from core.errors import MlxbunError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from commands._shared.session import Session
+    from core.settings import Settings
+
+# No word of a command line holds a NUL.
+FILES = "\0files"
+FOLDERS = "\0folders"
+
+Candidate = str | tuple[str, str]
+
+_COMMIT_DIGITS = 12  # of a commit, as many as nobody mistakes
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tab:
+    """Where Tab was pressed."""
+
+    obj: Session
+    """The environment and the folders."""
+    params: Mapping[str, Any]
+    """What stands before: the words of each argument, the last value of each option."""
+
+
+Completer = Callable[..., Iterable[Candidate]]
+"""Takes `ctx`, the `Tab`, and `incomplete`, the word so far, or one of them, or none."""
+
+
+def models(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
+    """Yield the models that mlxbun runs, and snapshots behind an `@`; else folders."""
+    if not incomplete.startswith((".", "/", "~")):
+        yield from listed_models(ctx, incomplete)
+        yield from _revisions(ctx.obj.paths.hub_cache, incomplete)
+    yield FOLDERS
+
+
+def listed_models(ctx: Tab, incomplete: str) -> list[str]:
+    """Return the models that mlxbun runs: those that start so, or have it as a part in any case."""
+    from core.registry.library import model_names
+
+    paths, folders = ctx.obj.paths, _settings(ctx).model_folders
+    if found := model_names(paths, incomplete, model_folders=folders):
+        return found
+    part = incomplete.casefold()
+    every = model_names(paths, model_folders=folders)
+    return [name for name in every if part in name.casefold()]
+
+
+def first_model(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
+    """Yield models for the first word, and nothing for the prompt behind it."""
+    if not ctx.params.get("words"):
+        yield from models(ctx, incomplete)
+
+
+def bench_words(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
+    """Yield a model, or `history` and a model."""
+    before = ctx.params.get("words") or []
+    if not before:
+        yield "history", "Earlier runs."
+    if before in ([], ["history"]):
+        yield from models(ctx, incomplete)
+
+
+def repositories(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
+    """Yield the model repositories in the Hugging Face cache, whole or not."""
+    from core.registry.places import canonical, is_unfinished
+    from core.registry.places import repositories as folders
+
+    for place in map(canonical, folders(ctx.obj.paths.hub_cache)):
+        yield place.name, "The download is not finished." if is_unfinished(place) else ""
+    yield from _revisions(ctx.obj.paths.hub_cache, incomplete)
+
+
+def downloads(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
+    """Yield `starter` and the repositories that are here: to be updated, or gone on with."""
+    yield "starter", "A first model."
+    yield from repositories(ctx, incomplete)
+
+
+def model_types(ctx: Tab) -> Iterator[Candidate]:
+    """Yield the types of the models on this disk."""
+    from core.registry.library import library
+
+    cards = library(ctx.obj.paths, _settings(ctx))
+    yield from sorted({card.model_type for card in cards if card.model_type})
+
+
+def quantizations() -> Iterator[Candidate]:
+    """Yield what `mlxbun ls --quant` knows."""
+    yield from ("2", "3", "4", "5", "6", "8")
+    yield "mixed", "Several widths."
+    yield "none", "Not quantized."
+    yield from ("bf16", "fp16", "fp32")
+    yield from ("affine", "mxfp4", "nvfp4", "mxfp8", "fp8", "awq", "gptq", "bitnet")
+
+
+def servers(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
+    """Yield ports and pids of the servers that run here; to a letter, their models."""
+    from core.servers import read_servers
+
+    running = read_servers(ctx.obj.paths.run_folder).alive
+    served = [server.model for server in running]
+    for server in running:
+        port = server.url.rpartition(":")[2]
+        yield port, f"{server.model} (port)"
+        yield str(server.pid), f"{server.model} (pid)"
+        if incomplete and not incomplete.isdigit() and served.count(server.model) == 1:
+            yield server.model, server.url
+
+
+def sessions(ctx: Tab) -> Iterator[Candidate]:
+    """Yield the conversations, the latest first."""
+    from core.sessions.store import SessionStore
+
+    for file in SessionStore(ctx.obj.paths.home / "sessions").files():
+        yield file.name
+
+
+def setting_names() -> Iterator[Candidate]:
+    """Yield the settings with their meanings."""
+    from dataclasses import fields
+
+    from core.settings import Settings
+
+    for field in fields(Settings):
+        yield field.name, field.metadata["help"]
+
+
+def setting_values(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
+    """Yield values of the setting that was named."""
+    from core.settings import choices_of
+
+    name = str(ctx.params.get("name", ""))
+    if name == "model":
+        yield from models(ctx, incomplete)
+    elif name == "model_folders":
+        yield FOLDERS
+    elif name in _OF_SETTINGS:
+        yield from _OF_SETTINGS[name]()
+    else:
+        yield from choices_of(name)
+
+
+def prefill() -> Iterator[Candidate]:
+    """Yield the values of --prefill."""
+    yield "latency", "A long prompt yields to the streams that run."
+    yield "throughput", "Not so much."
+
+
+def dequantize() -> Iterator[Candidate]:
+    """Yield the values of --dequantize."""
+    yield "auto", "On a CPU with a fast BLAS, when they fit."
+    yield "on", "Always."
+    yield "off", "Never."
+
+
+def blas() -> Iterator[Candidate]:
+    """Yield the values of --blas."""
+    yield "auto", "The fastest one there is."
+    yield "off", "MLX's own."
+    yield FILES
+
+
+def kv_bits() -> Iterator[Candidate]:
+    """Yield the values of --kv-bits."""
+    yield from ("8", "4")
+
+
+def macs(incomplete: str) -> Iterator[Candidate]:
+    """Yield chips; once one is begun, also with their sizes of memory."""
+    from core.fit.machines import load_skus
+    from core.units import GIB
+
+    skus = load_skus()
+    yield from dict.fromkeys(sku.chip for sku in skus)
+    if incomplete:
+        yield from dict.fromkeys(f"{sku.chip} {sku.memory_bytes // GIB}" for sku in skus)
+
+
+def hosts() -> Iterator[Candidate]:
+    """Yield interfaces to listen on."""
+    yield "127.0.0.1", "This machine alone."
+    yield "0.0.0.0", "The whole network."
+
+
+def folders() -> Iterator[Candidate]:
+    """Yield nothing but folders."""
+    yield FOLDERS
+
+
+def shells() -> Iterator[Candidate]:
+    """Yield the shells that mlxbun completes in."""
+    yield from ("bash", "zsh", "fish")
+
+
+_OF_SETTINGS: Mapping[str, Completer] = {
+    "blas": blas,
+    "dequantize": dequantize,
+    "host": hosts,
+    "prefill": prefill,
+}
+
+
+def repo_types() -> Iterator[Candidate]:
+    """Yield the types of repositories."""
+    yield "model", "A model or an adapter."
+    yield "dataset", "A data set."
+
+
+def _revisions(hub_cache: Path, incomplete: str) -> Iterator[Candidate]:
+    """Yield `NAME@REVISION` for the snapshots of the repository before the `@`, if there is one."""
+    from core.registry.places import name_of, snapshots
+    from core.registry.places import repositories as folders
+
+    name, at, _ = incomplete.partition("@")
+    for repository in (one for one in folders(hub_cache) if at and name_of(one) == name):
+        for place in snapshots(repository):
+            if place.commit is not None and place.problem is None:
+                commit = place.commit[:_COMMIT_DIGITS]
+                yield from ((f"{name}@{ref}", commit) for ref in place.refs)
+                yield f"{name}@{commit}", ", ".join(place.refs) or "Superseded."
+
+
+def _settings(ctx: Tab) -> Settings:
+    """Return the settings; where they are wrong, the defaults: another command says so."""
+    from core.settings import Settings
+
+    try:
+        return ctx.obj.settings().values
+    except MlxbunError:
+        return Settings()

@@ -1,0 +1,1 @@
+"""Tab, in the shells that people use and beneath them."""
