@@ -136,8 +136,11 @@ def start_rows(pairs: dict[str, tuple[Peer, Peer]], rounds: int, out: Path) -> l
     return take_turns(rows, rounds)
 
 
-def gap_rows(latency: Peer, throughput: Peer, theirs: Peer, rounds: int) -> list[Row]:
-    """Let 2,000 tokens arrive while 4 clients stream."""
+def gap_rows(latency: Peer, throughput: Peer, theirs: Peer, rounds: int, out: Path) -> list[Row]:
+    """Let 2,000 tokens arrive while 4 clients stream.
+
+    The peer is started for each round: it goes on with answers whose clients have left.
+    """
     rows = {
         key: Row(name=name, goal=Goal(bound=bound, at_most=most), inverse=False)
         for key, (name, bound, most) in {
@@ -160,7 +163,8 @@ def gap_rows(latency: Peer, throughput: Peer, theirs: Peer, rounds: int) -> list
             _note_gap(rows, name, met, alone)
             if name == "latency":
                 ours = met.worst
-        peers = interrupt(theirs.url, _LONG_WORDS, f"gaps peer {number}", streams=4, settle=4)
+        with _running([theirs], out):
+            peers = interrupt(theirs.url, _LONG_WORDS, f"gaps peer {number}", streams=4, settle=4)
         rows["peer gap"].first.append(peers.worst)
         rows["peer gap"].second.append(ours)
         print(
@@ -217,8 +221,8 @@ def main() -> None:
     if "gaps" in options.only:
         latency = mlxbun(model, "--prefill", "latency", name="latency")
         throughput = mlxbun(model, "--prefill", "throughput", name="throughput")
-        with _running([latency, throughput, equal], out):
-            rows = gap_rows(latency, throughput, equal, options.rounds)
+        with _running([latency, throughput], out):
+            rows = gap_rows(latency, throughput, equal, options.rounds, out)
             tables["2,000 tokens arrive while 4 clients stream"] = (("first", "second"), rows)
     if "inside" in options.only:
         server = mlxbun(float32)
