@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from dataclasses import asdict
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from core.units import format_seconds
 
 if TYPE_CHECKING:
     from commands._shared.session import Session
+    from core.servers import RunningServer
 
 
 def ps(context: typer.Context, json: JsonOption = False) -> None:
@@ -21,12 +22,35 @@ def ps(context: typer.Context, json: JsonOption = False) -> None:
     session: Session = context.obj
     servers = list_servers(session.paths.run_folder)
     console = session.console(json=json)
-    if not servers and not json:
+    now = time.time()
+    if json:
+        console.json({"servers": [_as_json(server, now) for server in servers]})
+        return
+    if not servers:
         console.note("No mlxbun server is running.")
         return
-    now = time.time()
     rows = [
-        {**asdict(server), "up": format_seconds(max(0.0, now - server.started_at))}
+        {
+            "pid": server.pid,
+            "url": server.url,
+            "model": server.model,
+            "up": format_seconds(_up(server, now)),
+        }
         for server in servers
     ]
     console.table(rows, {"pid": "PID", "url": "ADDRESS", "model": "MODEL", "up": "UP"})
+
+
+def _as_json(server: RunningServer, now: float) -> dict[str, Any]:
+    return {
+        "pid": server.pid,
+        "url": server.url,
+        "model": server.model,
+        "folder": server.folder,
+        "started_at": datetime.fromtimestamp(server.started_at, UTC).isoformat(timespec="seconds"),
+        "up_seconds": round(_up(server, now), 3),
+    }
+
+
+def _up(server: RunningServer, now: float) -> float:
+    return max(0.0, now - server.started_at)

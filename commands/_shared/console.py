@@ -1,17 +1,19 @@
 """The one output sink. Data goes to stdout, everything else to stderr; `--json` is JSON alone.
 
-Nothing outside this module prints. Rich is imported when a person reads, not for `--json`.
+Every JSON document and every line of NDJSON is an object that carries `schema`; docs/json.md says
+what else. Nothing outside this module prints. Rich is imported when a person reads, not for
+`--json`.
 """
 
 from __future__ import annotations
 
-import io
 import json
-import os
-import sys
+import math
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
+from commands._shared.failure import exit_code
+from commands._shared.streams import ReaderGone, Streams, is_unicode, whole_characters
 from core.errors import MlxbunError
 from core.units import format_bytes
 
@@ -21,9 +23,13 @@ if TYPE_CHECKING:
     from commands._shared.transfer import TransferView
     from core.progress import OnProgress, Progress
 
+__all__ = ["SCHEMA", "Console", "ReaderGone"]
 
-class ReaderGone(Exception):
-    """Nobody reads our output any more: the end of a pipe was closed."""
+SCHEMA = 1
+"""The version of all JSON that the commands print: raised when a key goes or means another thing.
+
+A new key does not raise it.
+"""
 
 
 class Console:
@@ -31,77 +37,116 @@ class Console:
 
     Attributes:
         json_mode: print data as JSON and nothing else on stdout.
+        quiet: keep notes and progress to ourselves; data and errors are shown.
     """
 
     def __init__(
-        self, *, json_mode: bool = False, out: TextIO | None = None, err: TextIO | None = None
+        self,
+        *,
+        json_mode: bool = False,
+        quiet: bool = False,
+        streams: Streams | None = None,
     ) -> None:
+        """Take the streams; by default those of the process."""
         self.json_mode = json_mode
-        # Python has None for a stream that was closed before it started (`mlxbun ls >&-`).
-        self._out = out or sys.stdout or io.StringIO()
-        self._err = err or sys.stderr or io.StringIO()
+        self.quiet = quiet
+        self._streams = streams or Streams()
 
     @property
     def width(self) -> int | None:
         """Columns of the terminal that data goes to; None: it goes to a file or a pipe."""
-        if not self._out.isatty():
+        if not self._streams.out.isatty():
             return None
         from shutil import get_terminal_size
 
         return get_terminal_size().columns
 
-    def table(self, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str]) -> None:
-        """Show rows. `columns` maps a row's key to its heading; JSON keeps every key."""
+    @property
+    def styled(self) -> bool:
+        """Whether data may have colors: it goes to a terminal, and nothing speaks against it."""
+        return self._streams.is_styled(self._streams.out)
+
+    def table(
+        self, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, key: str = "rows"
+    ) -> None:
+        """Show rows.
+
+        Args:
+            rows: mappings with the same keys; JSON keeps all of them.
+            columns: the keys that a person sees, with their headings.
+            key: what JSON calls the rows.
+        """
         if self.json_mode:
-            self.json(list(rows))
+            self.json({key: list(rows)})
             return
         from rich.table import Table
 
         table = Table(box=None, pad_edge=False, header_style="bold")
-        for key, heading in columns.items():
-            numbers = all(isinstance(row.get(key), int | float) for row in rows)
+        for name, heading in columns.items():
+            numbers = all(isinstance(row.get(name), int | float) for row in rows)
             table.add_column(heading, justify="right" if numbers else "left", overflow="fold")
         for row in rows:
-            table.add_row(*(_cell(row.get(key)) for key in columns))
-        rich = self._rich(self._out)
+            table.add_row(*(_cell(row.get(name)) for name in columns))
+        # A pipe has no width; folding data at 80 columns there would break `grep` and `cut`.
+        rich = self._rich(self._streams.out, width=self.width or 10_000)
         with rich.capture() as shown:
             rich.print(table)
-        self._write(self._out, shown.get())
+        self._streams.write("".join(f"{line.rstrip()}\n" for line in shown.get().splitlines()))
 
     def record(self, data: Mapping[str, Any]) -> None:
         """Show one thing as `name  value` lines, nested mappings indented."""
         if self.json_mode:
-            self.json(dict(data))
+            self.json(data)
         else:
             self._record_lines(data, "")
 
-    def json(self, data: Any) -> None:
-        """Print one JSON document on stdout."""
-        self._write(self._out, json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n")
+    def json(self, data: Mapping[str, Any]) -> None:
+        """Print the one JSON document of a command on stdout."""
+        self._print(data, "document", indent=2)
 
     def event(self, data: Mapping[str, Any]) -> None:
         """Print one line of JSON on stdout: many of them are NDJSON."""
-        self._write(self._out, json.dumps(dict(data), ensure_ascii=False, default=str) + "\n")
+        self._print(data, "document" if "exit_code" in data else "events", indent=None)
 
     def text(self, chunk: str) -> None:
         """Write text to stdout as it is and at once: a streamed answer, a version."""
-        self._write(self._out, chunk)
+        self._streams.write(chunk)
 
     def note(self, line: str) -> None:
-        """Tell a person something that is not data, on stderr, while somebody is there to hear."""
-        with suppress(ReaderGone, MlxbunError):
-            self._write(self._err, line + "\n")
+        """Tell a person something that is not data, on stderr; not with `--quiet`."""
+        if not self.quiet:
+            self._streams.tell(line + "\n")
+
+    def reply(self, line: str) -> None:
+        """Tell a person what was asked for at the keyboard, on stderr."""
+        self._streams.tell(line + "\n")
 
     def error(self, error: MlxbunError) -> None:
-        """Say what went wrong and what to do next, on stderr."""
-        self.note(f"mlxbun: {error.message}")
-        if error.hint:
-            self.note(f"  {error.hint}")
+        """Say what went wrong and what to do next."""
+        self.fail(error.message, hint=error.hint, code=exit_code(error))
+
+    def fail(self, message: str, *, hint: str | None, code: int) -> None:
+        """Say what went wrong on stderr, with `--json` also as the last object on stdout.
+
+        Where a whole document is there already, it stays the only one.
+
+        Args:
+            message: what happened, one sentence.
+            hint: what to do next, one sentence, or None.
+            code: what the shell is told.
+        """
+        self.reply(f"mlxbun: {message}")
+        if hint:
+            self.reply(f"  {hint}")
+        if self.json_mode and self._streams.printed != "document":
+            told = {"message": message, "hint": hint, "exit_code": code}
+            with suppress(ReaderGone, MlxbunError):
+                self.event({"event": "failed", "error": told})
 
     @contextmanager
     def progress(self) -> Iterator[OnProgress]:
         """Show the reports of a task: a live bar on a terminal, else a line per quarter."""
-        if not self._err.isatty():
+        if self.quiet or not self._streams.is_styled(self._streams.err):
             yield _PlainProgress(self)
             return
         from rich.progress import BarColumn, TimeRemainingColumn
@@ -113,7 +158,7 @@ class Console:
             "{task.fields[amount]}",
             TimeRemainingColumn(),
         )
-        with Bars(*columns, console=self._rich(self._err), transient=True) as bars:
+        with Bars(*columns, console=self._rich(self._streams.err), transient=True) as bars:
             tasks: dict[str, Any] = {}
 
             def show(report: Progress, /) -> None:
@@ -130,40 +175,43 @@ class Console:
         """Show files on their way: bars on a terminal, else a line every few seconds."""
         from commands._shared.transfer import LiveTransfer, PlainTransfer
 
-        rich = self._rich(self._err) if self._err.isatty() else None
-        if rich is None or rich.is_dumb_terminal:
+        if self.quiet or not self._streams.is_styled(self._streams.err):
             yield PlainTransfer(self.note)
             return
-        with LiveTransfer(rich) as view:
+        with LiveTransfer(self._rich(self._streams.err)) as view:
             yield view
+
+    def _print(
+        self, data: Mapping[str, Any], kind: Literal["document", "events"], *, indent: int | None
+    ) -> None:
+        ascii_alone = not is_unicode(self._streams.out)
+        whole = {"schema": SCHEMA, **_plain(data)} if not isinstance(data, list) else _plain(data)
+        text = json.dumps(whole, indent=indent, ensure_ascii=ascii_alone, allow_nan=False)
+        self._streams.printed = kind
+        self._streams.write(text + "\n")
 
     def _record_lines(self, data: Mapping[str, Any], indent: str) -> None:
         width = max((len(str(key)) for key in data), default=0)
         for key, value in data.items():
             if isinstance(value, dict):
-                self._write(self._out, f"{indent}{key}\n")
+                self._streams.write(f"{indent}{key}\n")
                 self._record_lines(value, indent + "  ")
             else:
-                self._write(self._out, f"{indent}{key!s:<{width}}  {_cell(value)}\n")
+                self._streams.write(f"{indent}{key!s:<{width}}  {_cell(value)}\n")
 
-    def _rich(self, stream: TextIO) -> Any:
+    def _rich(self, stream: TextIO, *, width: int | None = None) -> Any:
         from rich.console import Console as RichConsole
 
-        # A pipe has no width; folding data at 80 columns there would break `grep` and `cut`.
-        width = None if stream.isatty() else 10_000
-        return RichConsole(file=stream, width=width, highlight=False, markup=False)
-
-    @staticmethod
-    def _write(stream: TextIO, text: str) -> None:
-        try:
-            stream.write(text)
-            stream.flush()
-        except OSError as problem:
-            # Python flushes once more at exit, and would complain: let that go nowhere.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
-            if isinstance(problem, BrokenPipeError):
-                raise ReaderGone from None
-            raise MlxbunError(f"The output cannot be written: {problem.strerror}.") from problem
+        styled = self._streams.is_styled(stream)
+        return RichConsole(
+            file=stream,
+            width=width,
+            highlight=False,
+            markup=False,
+            # Told, so that it does not ask variables of which we know nothing (FORCE_COLOR).
+            force_terminal=styled,
+            color_system="auto" if styled else None,
+        )
 
 
 class _PlainProgress:
@@ -195,6 +243,19 @@ def _amount(report: Progress, speed: float | None) -> str:
 
 def _count(number: int, unit: str) -> str:
     return format_bytes(number) if unit == "bytes" else f"{number} {unit}"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: no number that is none, no half of a character."""
+    if isinstance(value, dict):
+        return {whole_characters(str(key)): _plain(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(inner) for inner in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if value is None or isinstance(value, bool | int):
+        return value
+    return whole_characters(str(value))
 
 
 def _cell(value: Any) -> str:

@@ -40,7 +40,7 @@ def show_history(model: str | None, limit: int, *, session: Session, console: Co
     store = FigureStore(session.paths.figures_file, on_note=console.note)
     runs = store.runs(_model_id(model), limit)
     if console.json_mode:
-        console.json([run_as_json(run) for run in runs])
+        console.json({"runs": [run_as_json(run) for run in runs]})
         return
     if not runs:
         console.note(f"No run of {model} was kept yet." if model else "No run was kept yet.")

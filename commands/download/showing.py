@@ -6,7 +6,6 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from commands._shared.failure import exit_code
 from core.download.events import (
     FetchedAnew,
     FileDone,
@@ -16,7 +15,6 @@ from core.download.events import (
     Unlisted,
     Waiting,
 )
-from core.errors import MlxbunError
 from core.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from core.download.plan import DownloadPlan
     from core.progress import Transfer
 
-SCHEMA = 1  # of the JSON lines
 _LINE_SECONDS = 1.0  # between two lines of progress
 
 
@@ -43,14 +40,10 @@ def shown_events(console: Console) -> Iterator[OnEvent]:
 
 
 @contextmanager
-def told_failures(console: Console) -> Iterator[None]:
-    """End the lines for a program with what went wrong in the block, and comfort a person."""
+def comforted(console: Console) -> Iterator[None]:
+    """Tell whoever presses Ctrl-C in the block that nothing is lost."""
     try:
         yield
-    except MlxbunError as error:
-        if console.json_mode:
-            console.event(_failed(error))
-        raise
     except KeyboardInterrupt:
         console.note("What has come is kept: the same command goes on there.")
         raise
@@ -60,7 +53,6 @@ def plan_event(plan: DownloadPlan) -> dict[str, Any]:
     """Return a plan as the first line of a download, or the only one of a dry run."""
     return {
         "event": "plan",
-        "schema": SCHEMA,
         "id": plan.name.repo_id,
         "revision": plan.name.revision,
         "commit": plan.commit,
@@ -177,8 +169,3 @@ def _amounts(transfer: Transfer) -> dict[str, Any]:
             for file in transfer.moving
         ],
     }
-
-
-def _failed(error: MlxbunError) -> dict[str, Any]:
-    told = {"message": error.message, "hint": error.hint, "exit_code": exit_code(error)}
-    return {"event": "failed", **told}

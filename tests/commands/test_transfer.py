@@ -8,6 +8,7 @@ import re
 from rich.console import Console as RichConsole
 
 from commands._shared.console import Console
+from commands._shared.streams import Streams
 from commands._shared.transfer import LiveTransfer, PlainTransfer, amount_of
 from core.progress import Progress, Transfer
 
@@ -78,15 +79,7 @@ def test_a_narrow_terminal_still_shows_the_amounts() -> None:
 
 def test_what_is_no_terminal_gets_lines() -> None:
     err = io.StringIO()
-    with Console(err=err).transfer() as view:
+    with Console(streams=Streams(err=err)).transfer() as view:
         assert isinstance(view, PlainTransfer)
         view.say("hello")
     assert err.getvalue() == "hello\n"
-
-
-def test_events_are_one_line_each() -> None:
-    out = io.StringIO()
-    console = Console(json_mode=True, out=out)
-    console.event({"event": "x", "name": "a\nb\x1b"})
-    console.event({"event": "y"})
-    assert out.getvalue() == '{"event": "x", "name": "a\\nb\\u001b"}\n{"event": "y"}\n'

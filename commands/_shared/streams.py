@@ -1,0 +1,110 @@
+"""The two streams of a process: what they can show, and what happens when they cannot be written.
+
+A reader that goes away, a full disk and a stream that was closed before the start each end in one
+known way. Knows nothing of tables, records or JSON.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+from contextlib import suppress
+from typing import TYPE_CHECKING, Literal, TextIO
+
+from core.errors import MlxbunError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_NO_TEXT = re.compile(
+    "[\ud800-\udfff]"
+)  # halves of characters: what a file name that is no text is
+
+
+class ReaderGone(Exception):
+    """Nobody reads our output any more: the end of a pipe was closed."""
+
+
+class Streams:
+    """stdout and stderr.
+
+    Attributes:
+        out: where data goes.
+        err: where everything else goes.
+        plain: colors, bars and whatever moves the cursor are not wanted on any terminal.
+        printed: what was put onto stdout for a program: nothing, one `document`, or `events`.
+    """
+
+    def __init__(
+        self, *, out: TextIO | None = None, err: TextIO | None = None, plain: bool = False
+    ) -> None:
+        """Take two streams; by default those of the process."""
+        # Python has None for a stream that was closed before it started (`mlxbun ls >&-`).
+        self.out = out or sys.stdout or io.StringIO()
+        self.err = err or sys.stderr or io.StringIO()
+        self.plain = plain
+        self.printed: Literal["", "document", "events"] = ""
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Streams:
+        """Return the streams of the process, as `NO_COLOR` and `TERM` want them."""
+        dumb = environ.get("TERM", "").lower() in ("dumb", "unknown")
+        return cls(plain=dumb or bool(environ.get("NO_COLOR")))
+
+    def is_styled(self, stream: TextIO) -> bool:
+        """Return whether colors and bars may be shown on a stream."""
+        return stream.isatty() and not self.plain
+
+    def write(self, text: str) -> None:
+        """Put data onto stdout, at once.
+
+        Raises:
+            ReaderGone: nobody reads it.
+            MlxbunError: it cannot be written.
+        """
+        _write(self.out, text)
+
+    def tell(self, text: str) -> None:
+        """Put words onto stderr, while somebody is there to hear."""
+        with suppress(ReaderGone, MlxbunError):
+            _write(self.err, text)
+
+
+def is_unicode(stream: TextIO) -> bool:
+    """Return whether a stream takes every character."""
+    # A stream in memory has no encoding: it takes text as it is.
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    return encoding.lower().replace("-", "").replace("_", "").startswith(("utf8", "utf16", "utf32"))
+
+
+def whole_characters(text: str) -> str:
+    """Return a text in which every character is one."""
+    return text if text.isascii() else _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
+
+
+def _write(stream: TextIO, text: str) -> None:
+    try:
+        stream.write(_writable(text, stream))
+        stream.flush()
+    except OSError as problem:
+        _silence(stream)
+        if isinstance(problem, BrokenPipeError):
+            raise ReaderGone from None
+        raise MlxbunError(f"The output cannot be written: {problem.strerror}.") from problem
+
+
+def _writable(text: str, stream: TextIO) -> str:
+    """Return a text of which the stream can encode every character."""
+    text = whole_characters(text)
+    if text.isascii() or is_unicode(stream):
+        return text
+    return text.encode(stream.encoding, "replace").decode(stream.encoding)
+
+
+def _silence(stream: TextIO) -> None:
+    """Let whatever comes go nowhere: Python flushes once more at exit, and would complain."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
