@@ -36,7 +36,7 @@ def upload(
     ] = False,
     revision: Annotated[
         str | None,
-        typer.Option("--revision", metavar="BRANCH", help="The branch, else main; made when missing."),
+        typer.Option("--revision", metavar="BRANCH", help="Branch, else main; made when missing."),
     ] = None,
     message: Annotated[
         str | None, typer.Option("--message", metavar="TEXT", help="The commit's message.")
@@ -147,5 +147,7 @@ def _upload(plan: UploadPlan, session: Session, console: Console) -> None:
         done = upload_plan(plan, paths=session.paths, environ=session.environ, on_event=on_event)
     if console.json_mode:
         console.event(done_event(done))
-    else:
-        console.text(f"{done.url} {done.commit_url}\n")
+        return
+    if not done.changed:
+        console.note("Nothing was committed: the branch holds all of it already.")
+    console.text(f"{done.url} {done.commit_url}\n")

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _LATER = (408, 425, 429)
 _NEVER = (501, 505, 507)  # of those from 500: asking again does not help
+_OFF = ("HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_TELEMETRY")
 _BUSY = "another conflicting operation is in progress"
 _COMMIT = re.compile(r"/api/(?:models|datasets)/[^/]+/[^/]+/commit/")
 _TELLING = re.compile(r"/preupload/|\.git/info/lfs/objects/batch$")
@@ -203,22 +204,26 @@ class Carrier:
 
 @contextmanager
 def _quiet_library() -> Iterator[None]:
-    """Keep huggingface_hub's bars and warnings off the terminal, and its Xet client out of it.
+    """Keep huggingface_hub's bars and warnings off the terminal, and two of its ways out of it.
 
     Xet has a client of its own, which neither tells where it stands nor stops when it is asked to.
+    What is called telemetry asks the Hub for a list of programs that may have started this one.
     """
     logger = logging.getLogger("huggingface_hub")
-    level, bars, xet = logger.level, are_progress_bars_disabled(), constants.HF_HUB_DISABLE_XET
+    level, bars = logger.level, are_progress_bars_disabled()
+    before = {name: getattr(constants, name) for name in _OFF}
     if level > logging.DEBUG:  # debugging is the user's wish
         logger.setLevel(logging.CRITICAL)
     disable_progress_bars()
-    constants.HF_HUB_DISABLE_XET = True
+    for name in _OFF:
+        setattr(constants, name, True)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        constants.HF_HUB_DISABLE_XET = xet
+        for name, value in before.items():
+            setattr(constants, name, value)
         logger.setLevel(level)
         if not bars:
             enable_progress_bars()

@@ -140,8 +140,10 @@ def _data_problem(path: Path, name: str) -> str | None:
         return None
     if not _is_json(first):
         return "its first line is not JSON"
-    last = end.rstrip().rpartition(b"\n")[2]
-    return None if _is_json(last) else "its last line is not JSON: it may be cut short"
+    _, whole_line, last = end.rstrip().rpartition(b"\n")
+    seen = whole_line or size <= _LONGEST_LINE
+    cut = seen and not _is_json(last)
+    return "its last line is not JSON: it may be cut short" if cut else None
 
 
 def _is_json(line: bytes) -> bool:

@@ -107,7 +107,7 @@ class _Walk:
                     f"{printable(str(self._source), 200)} holds more than {_MOST_FILES} files.",
                     hint="The Hub takes fewer: put them into larger files.",
                 )
-            if entry.is_dir():
+            if _is_folder(entry):
                 self._folder(name, is_link=entry.is_symlink())
             else:
                 self.names.append(name)
@@ -140,6 +140,13 @@ class _Walk:
         except OSError:
             size = None
         self.skipped.append(Skipped(name=name, reason=reason, size=size))
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
 
 
 def _local(name: str, path: Path) -> LocalFile:

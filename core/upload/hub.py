@@ -5,8 +5,10 @@ Requests go through `core.upload.carrier`, which must be at work.
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from huggingface_hub import CommitOperationAdd, HfApi, get_session, hf_hub_url
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from core.upload.ending import Ending
     from core.upload.gather import LocalFile
     from core.upload.meter import Meter
+
+_BAD_BLOCK = "Invalid metadata in README.md"  # the library's words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +90,12 @@ class Hub:
         self._ending = ending
         self._meter = meter
         self._connections = connections
-        self._api = HfApi(endpoint=asked.endpoint, token=asked.token.value, library_name="mlxbun")
+        self._api = HfApi(
+            endpoint=asked.endpoint,
+            token=asked.token.value,
+            library_name="mlxbun",
+            library_version=version("mlxbun"),
+        )
 
     def ensure(self, *, private: bool) -> Standing:
         """Return how the repository and its branch stand, once both are there.
@@ -162,6 +171,7 @@ class Hub:
                 operations.append(
                     CommitOperationAdd(path_in_repo=README, path_or_fileobj=card.encode("utf-8"))
                 )
+            self._send_once(operations)
             done = self._api.create_commit(
                 self._target.repo_id,
                 operations,
@@ -171,6 +181,21 @@ class Hub:
                 num_threads=self._connections,
             )
             return Commit(sha=done.oid, url=str(done.commit_url))
+
+    def _send_once(self, operations: Sequence[CommitOperationAdd]) -> None:
+        """Send contents that several files have, each once: the library sends one for each file."""
+        counts = Counter(operation.upload_info.sha256 for operation in operations)
+        shared = {one.upload_info.sha256: one for one in operations}
+        several = [one for sha256, one in shared.items() if counts[sha256] > 1]
+        if several:
+            self._api.preupload_lfs_files(
+                self._target.repo_id,
+                several,
+                repo_type=self._asked.repo_type,
+                revision=self._target.branch,
+                num_threads=self._connections,
+                free_memory=False,
+            )
 
     def _private(self) -> bool | None:
         """Return whether the repository is private; None: there is none."""
@@ -280,6 +305,8 @@ class Hub:
 
     def _meaning(self, problem: Exception) -> Exception:
         """Return the error of ours that a foreign one stands for; the library wraps them."""
+        if isinstance(problem, ValueError) and str(problem).startswith(_BAD_BLOCK):
+            return self._bad_block(problem)
         found: BaseException | None = problem
         while found is not None:
             if isinstance(found, MlxbunError | Stale | Cancelled):
@@ -293,14 +320,16 @@ class Hub:
             return self._nonsense(problem)
         return problem
 
+    def _bad_block(self, problem: ValueError) -> MlxbunError:
+        words = clean(str(problem).removeprefix(_BAD_BLOCK), self._asked.token)
+        return UploadFailed(
+            f"The Hub does not accept the block at the top of README.md ({words.lstrip('. -')}).",
+            hint="Repair it in the folder, or leave the card out: --no-card.",
+        )
+
     def _nonsense(self, problem: Exception) -> MlxbunError:
-        """Return what to say when the library does not understand the Hub, or quotes it."""
+        """Return what to say when the library does not understand the Hub."""
         words = clean(str(problem), self._asked.token)
-        if words.startswith("Invalid metadata in README.md"):
-            return UploadFailed(
-                f"The Hub does not accept the block at the top of README.md ({words[31:]}).",
-                hint="Repair it in the folder, or leave the card out: --no-card.",
-            )
         return UploadFailed(
             f"The Hub's answer about {self._target} makes no sense ({words}).",
             hint=f"Check HF_ENDPOINT ({self._asked.endpoint}), or report it to whoever runs it.",

@@ -135,10 +135,11 @@ def _planned(
     source = request.source.resolve()
     local = _local_card(source)
     front = split_card(local or "").data
-    about = learn(source, kind, files, hub_cache=hub_cache, front=front)
+    others = tuple(file for file in files if file.name != README)
+    about = learn(source, kind, others, hub_cache=hub_cache, front=front)
     card = _plan_card(request, write_card(about, request.target), local, files)
     if card.text is not None:  # ours takes its place
-        files = tuple(file for file in files if file.name != README)
+        files = others
     notes = [f"{told} tells where things lie on this machine." for told in about.paths_in]
     return UploadPlan(
         request=request,

@@ -36,6 +36,7 @@ print("\\n" + json.dumps({"code": code, "modules": sorted(sys.modules)}))
      ["chat", "--help"], ["ls"],
      ["bench", "--help"], ["bench", "history"],
      ["ls", "--json"], ["ps"], ["stop", "--help"], ["config", "show"], ["download", "--help"],
+     ["upload", "--help"],
      ["gc"], ["gc", "--json"], ["doctor", "--help"]],
     ids=" ".join,
 )  # fmt: skip
