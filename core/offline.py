@@ -27,5 +27,5 @@ def offline_switch(environ: Mapping[str, str]) -> str | None:
 
 
 def without_network(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return an environment with which nothing is fetched or sent, because `--offline` was given."""
+    """Return an environment in which nothing is fetched or sent: `--offline` was given."""
     return {**environ, OFFLINE: FLAG, "HF_HUB_OFFLINE": "1"}

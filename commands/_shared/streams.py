@@ -18,9 +18,8 @@ from core.errors import MlxbunError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_NO_TEXT = re.compile(
-    "[\ud800-\udfff]"
-)  # halves of characters: what a file name that is no text is
+# Halves of characters: what stands for the bytes of a file name that is no text.
+_NO_TEXT = re.compile("[\ud800-\udfff]")
 
 
 class ReaderGone(Exception):
