@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any, cast
-from urllib.parse import quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -252,7 +252,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif not self.fake.on_hub:
             self._stored(path)
         elif path == "/api/models":
-            self._json([_information(name, repo, "main") for name, repo in self.hub.repos.items()])
+            self._found()
         elif match := re.fullmatch(r"/api/models/([^/]+/[^/]+)(?:/(revision|tree)/(.+))?", path):
             self._model(*match.groups())
         elif match := re.fullmatch(r"/([^/]+/[^/]+)/resolve/([^/]+)/(.+)", path):
@@ -291,6 +291,11 @@ class _Handler(BaseHTTPRequestHandler):
         if files is None:
             self._json({"error": "Invalid rev id"}, status=404, code="RevisionNotFound")
         return files
+
+    def _found(self) -> None:
+        words = parse_qs(urlsplit(self.path).query).get("search", [""])[0]
+        found = {name: repo for name, repo in self.hub.repos.items() if words in name}
+        self._json([_information(name, repo, "main") for name, repo in found.items()])
 
     def _model(self, repo_id: str, part: str | None, revision: str | None) -> None:
         repo = self._repo(repo_id)
