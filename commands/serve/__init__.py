@@ -110,9 +110,12 @@ def _serve(session: Session, model: str | None, settings: Settings) -> None:
     console = session.console()
     # First the port: whoever has to choose another should not wait for the model to hear of it.
     with bind(settings.host, settings.port) as listener:
+        from core.fit.host import find_host
         from core.registry.library import usable_models
         from core.servers import registered
 
+        # Before MLX is imported, as it loads what must be there before MLX.
+        host = find_host(settings, session.paths, session.environ)
         engine = open_shown(
             model,
             settings=settings,
@@ -136,6 +139,9 @@ def _serve(session: Session, model: str | None, settings: Settings) -> None:
                 settings,
                 listener=listener,
                 version=version("mlxbun"),
+                paths=session.paths,
+                environ=session.environ,
+                host=host,
                 other_models=partial(usable_models, session.paths, settings),
                 on_drain=lambda running: console.note(_farewell(running)),
                 on_cut=lambda running: console.note(_cut_off(running, settings.drain_timeout)),

@@ -9,17 +9,48 @@ from litestar.datastructures import State
 
 from commands.serve.failures import handlers
 from commands.serve.lifespan import CountRequests
-from commands.serve.routes import chat, completions, models, status
+from commands.serve.routes import (
+    chat,
+    completions,
+    downloads,
+    fit,
+    folders,
+    gc,
+    hub,
+    library,
+    models,
+    status,
+    token,
+)
+from commands.serve.routes.api import api_router
 from commands.serve.serving import ServeOptions, Serving
+from commands.serve.shelf import Shelf
+from commands.serve.verdicts import Verdicts
+from commands.serve.workers import Workers
+from core.figures import FigureStore
 
 if TYPE_CHECKING:
     from commands.serve.port import ServedEngine
     from core.settings import Settings
 
 
+_API = (
+    library.list_local,
+    hub.search,
+    hub.serve_another,
+    downloads.start_download,
+    gc.show_plan,
+    gc.execute_plan,
+    token.show_token,
+    token.keep_token,
+    token.remove_token,
+    folders.resolve_folder,
+)
+
+
 def create_app(engine: ServedEngine, settings: Settings, options: ServeOptions) -> Litestar:
     """Return the application that answers for `engine`."""
-    serving = Serving(engine=engine, settings=settings, options=options)
+    serving = _serving(engine, settings, options)
     return Litestar(
         route_handlers=[
             chat.chat_completions,
@@ -32,6 +63,10 @@ def create_app(engine: ServedEngine, settings: Settings, options: ServeOptions) 
             status.openapi,
             status.home,
             status.home_head,
+            library.list_library,
+            downloads.list_downloads,
+            fit.show_fit,
+            api_router(_API),
         ],
         state=State({"serving": serving}, deep_copy=False),
         middleware=[CountRequests(options.drain)],
@@ -39,4 +74,23 @@ def create_app(engine: ServedEngine, settings: Settings, options: ServeOptions) 
         openapi_config=None,  # ours is commands.serve.openapi
         logging_config=None,
         request_max_body_size=None,  # ours is commands.serve.routes.body
+    )
+
+
+def _serving(engine: ServedEngine, settings: Settings, options: ServeOptions) -> Serving:
+    verdicts = Verdicts(
+        paths=options.paths,
+        settings=settings,
+        host=options.host,
+        figures=FigureStore(options.paths.figures_file),
+        usable_bytes=lambda: engine.stats().memory_budget_bytes,
+    )
+    disk = Workers()
+    return Serving(
+        engine=engine,
+        settings=settings,
+        options=options,
+        verdicts=verdicts,
+        shelf=Shelf(verdicts.library, disk),
+        disk=disk,
     )

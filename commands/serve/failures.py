@@ -11,10 +11,13 @@ from typing import TYPE_CHECKING, Any
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
+from commands.serve.wire import api
 from commands.serve.wire.openai.errors import error_body, message_body
 from core import errors
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from litestar.types import ExceptionHandlersMap
 
 _log = logging.getLogger("mlxbun.serve")
@@ -50,37 +53,48 @@ class ClientGone(Exception):
 
 def handlers() -> ExceptionHandlersMap:
     """Return the handlers for everything that a route can raise."""
-    return {
-        errors.MlxbunError: _ours,
-        HTTPException: _litestars,
-        ClientGone: _nobodys,
-        Exception: _foreign,
-    }
+    return _handlers(error_body, message_body)
+
+
+def api_handlers() -> ExceptionHandlersMap:
+    """Return the same for the routes under `/api`, whose errors have a body of their own."""
+    return _handlers(api.error_body, api.problem_body)
 
 
 def unexpected_body(error: Exception) -> bytes:
     """Log a defect with its stack and return the body that tells of it."""
+    return message_body(_unexpected(error))
+
+
+def _handlers(
+    of_error: Callable[[errors.MlxbunError], bytes], of_message: Callable[[str], bytes]
+) -> ExceptionHandlersMap:
+    def ours(_request: Request[Any, Any, Any], error: errors.MlxbunError) -> Response[bytes]:
+        return _json(of_error(error), STATUSES[type(error)])
+
+    def litestars(_request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
+        # A wrong method is answered like a wrong path: that is what clients of the protocol expect.
+        if error.status_code in (404, 405):
+            return _json(message_body("not found"), 404)
+        return _json(of_message(error.detail), error.status_code)
+
+    def nobodys(_request: Request[Any, Any, Any], _error: ClientGone) -> Response[bytes]:
+        return _json(of_message("The client hung up."), 499)
+
+    def foreign(_request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+        return _json(of_message(_unexpected(error)), 500)
+
+    return {
+        errors.MlxbunError: ours,
+        HTTPException: litestars,
+        ClientGone: nobodys,
+        Exception: foreign,
+    }
+
+
+def _unexpected(error: Exception) -> str:
     _log.error("a request failed", exc_info=error)
-    return message_body(f"The server failed on this request ({type(error).__name__}).")
-
-
-def _ours(_request: Request[Any, Any, Any], error: errors.MlxbunError) -> Response[bytes]:
-    return _json(error_body(error), STATUSES[type(error)])
-
-
-def _litestars(_request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
-    # A wrong method is answered like a wrong path: that is what clients of the protocol expect.
-    if error.status_code in (404, 405):
-        return _json(message_body("not found"), 404)
-    return _json(message_body(error.detail), error.status_code)
-
-
-def _nobodys(_request: Request[Any, Any, Any], _error: ClientGone) -> Response[bytes]:
-    return _json(message_body("The client hung up."), 499)
-
-
-def _foreign(_request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    return _json(unexpected_body(error), 500)
+    return f"The server failed on this request ({type(error).__name__})."
 
 
 def _json(body: bytes, status: int) -> Response[bytes]:

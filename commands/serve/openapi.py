@@ -32,6 +32,10 @@ class Documented:
     """The JSON it gives, or None for a page."""
     event: type[msgspec.Struct] | None = None
     """The event it gives when asked to stream, or None."""
+    error: type[msgspec.Struct] = ErrorBody
+    """The JSON it gives when something is wrong."""
+    query: tuple[str, ...] = ()
+    """The parameters behind the question mark; a needed one ends with `!`."""
 
 
 def documented(
@@ -39,18 +43,20 @@ def documented(
     body: type[msgspec.Struct] | None = None,
     answer: type[msgspec.Struct] | None = None,
     event: type[msgspec.Struct] | None = None,
+    error: type[msgspec.Struct] = ErrorBody,
+    query: tuple[str, ...] = (),
 ) -> dict[str, Any]:
     """Return a handler's `opt` that puts it into the document."""
-    return {_KEY: Documented(body=body, answer=answer, event=event)}
+    return {_KEY: Documented(body=body, answer=answer, event=event, error=error, query=query)}
 
 
 def build_document(routes: Sequence[BaseRoute], *, version: str) -> bytes:
     """Return the OpenAPI 3.1 document of the routes that are documented."""
     operations = list(_operations(routes))
-    types: list[Any] = [ErrorBody]
+    types: list[Any] = []
     for _, _, handler in operations:
         spec: Documented = handler.opt[_KEY]
-        types += [kind for kind in (spec.body, spec.answer, spec.event) if kind]
+        types += [kind for kind in (spec.body, spec.answer, spec.event, spec.error) if kind]
     _, components = msgspec.json.schema_components(
         types, ref_template="#/components/schemas/{name}"
     )
@@ -79,13 +85,13 @@ def _operation(path: str, handler: HTTPRouteHandler) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": handler.handler_name,
         "summary": (handler.fn.__doc__ or "").partition("\n")[0],
-        "responses": {"200": _answer(spec), "4XX": _error(), "5XX": _error()},
+        "responses": {"200": _answer(spec), "4XX": _error(spec), "5XX": _error(spec)},
     }
+    parameters = [_parameter(name, "query") for name in spec.query]
     if "{" in path:
-        name = path[path.index("{") + 1 : path.index("}")]
-        operation["parameters"] = [
-            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-        ]
+        parameters.append(_parameter(path[path.index("{") + 1 : path.index("}")] + "!", "path"))
+    if parameters:
+        operation["parameters"] = parameters
     if spec.body:
         content = {"application/json": {"schema": _reference(spec.body)}}
         operation["requestBody"] = {"required": True, "content": content}
@@ -103,8 +109,17 @@ def _answer(spec: Documented) -> dict[str, Any]:
     return {"description": "The answer.", "content": content}
 
 
-def _error() -> dict[str, Any]:
-    content = {"application/json": {"schema": _reference(ErrorBody)}}
+def _parameter(name: str, place: str) -> dict[str, Any]:
+    return {
+        "name": name.removesuffix("!"),
+        "in": place,
+        "required": name.endswith("!"),
+        "schema": {"type": "string"},
+    }
+
+
+def _error(spec: Documented) -> dict[str, Any]:
+    content = {"application/json": {"schema": _reference(spec.error)}}
     return {"description": "What went wrong.", "content": content}
 
 

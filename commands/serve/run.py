@@ -18,7 +18,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from commands.serve.port import ServedEngine
+    from core.fit.host import Host
+    from core.paths import Paths
     from core.settings import Settings
+
+# For downloads to note that the server has ended them.
+_FAREWELL = 3.0
 
 
 def run_server(
@@ -27,6 +32,9 @@ def run_server(
     *,
     listener: socket.socket,
     version: str,
+    paths: Paths,
+    environ: Mapping[str, str],
+    host: Host,
     other_models: Callable[[], Mapping[str, bool]],
     on_drain: Callable[[int], None],
     on_cut: Callable[[int], None],
@@ -38,6 +46,9 @@ def run_server(
         settings: the merged settings.
         listener: a bound socket; it is closed at the end.
         version: ours.
+        paths: our folders and the Hugging Face cache.
+        environ: the environment, for the Hub's variables.
+        host: this machine, as models are to fit it.
         other_models: returns the models in the cache, each with whether it sees.
         on_drain: told the number of running requests when the drain begins.
         on_cut: told the number of those that were cut off because their time was over.
@@ -46,7 +57,14 @@ def run_server(
         AddressInUse: another server took the port since the socket was bound.
         EngineLost: the engine died or stalled.
     """
-    options = ServeOptions(version=version, started_at=time.time(), other_models=other_models)
+    options = ServeOptions(
+        version=version,
+        started_at=time.time(),
+        paths=paths,
+        environ=environ,
+        host=host,
+        other_models=other_models,
+    )
     config = uvicorn.Config(
         create_app(engine, settings, options),
         loop="uvloop",
@@ -56,14 +74,20 @@ def run_server(
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # whom a header names says nothing of who is at this machine
         timeout_graceful_shutdown=1,
     )
+
+    def drained(running: int) -> None:
+        options.downloads.cancel()
+        on_drain(running)
+
     server = DrainingServer(
         config,
         drain=options.drain,
         patience=settings.drain_timeout,
         alive=lambda: not engine.lost,
-        on_drain=on_drain,
+        on_drain=drained,
         on_cut=on_cut,
     )
     listen(listener)
@@ -76,4 +100,6 @@ def run_server(
                     hint="Start it again; a supervisor can tell this by exit code 9.",
                 )
         finally:
+            options.downloads.cancel()
+            options.downloads.wait(_FAREWELL)
             engine.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from commands.serve.fetching import Downloads
 from commands.serve.lifespan import Drain
 from commands.serve.workers import Workers
 
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from commands.serve.port import ServedEngine
+    from commands.serve.shelf import Shelf
+    from commands.serve.verdicts import Verdicts
+    from core.fit.host import Host
+    from core.paths import Paths
     from core.settings import Settings
 
 
@@ -23,10 +28,18 @@ class ServeOptions:
     """Ours, as the API index names it."""
     started_at: float
     """Unix seconds."""
+    paths: Paths
+    """Our folders and the Hugging Face cache."""
+    environ: Mapping[str, str] = field(repr=False)
+    """The environment, for the Hub's address, tokens and offline switches."""
+    host: Host
+    """This machine, as models are to fit it."""
     other_models: Callable[[], Mapping[str, bool]] = dict
     """Returns the models in the cache by id, each with whether it sees; may read the disk."""
     drain: Drain = field(default_factory=Drain)
     """Whether new requests are taken."""
+    downloads: Downloads = field(default_factory=Downloads)
+    """Those that were started over HTTP."""
     keep_alive: float = 10.0
     """Seconds of silence in a stream after which a comment is sent."""
 
@@ -41,5 +54,13 @@ class Serving:
     """The merged settings."""
     options: ServeOptions
     """What the start decided."""
+    verdicts: Verdicts
+    """Whether models fit this machine."""
+    shelf: Shelf
+    """The models on this disk."""
+    disk: Workers
+    """Threads for what reads and writes this disk."""
+    network: Workers = field(default_factory=Workers)
+    """Threads for what waits for the network."""
     workers: Workers = field(default_factory=Workers)
-    """Threads for what would hold up the event loop."""
+    """Threads for what prompts take before they reach the engine."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from litestar.exceptions import HTTPException
 
 from commands.serve.failures import ClientGone
+from core.units import format_bytes
 
 if TYPE_CHECKING:
     from litestar import Request
@@ -19,11 +20,15 @@ BODY_LIMIT = 100_000_000
 _PATIENCE = 10 * BODY_LIMIT
 
 
-async def read_body(request: Request[Any, Any, Any]) -> bytearray:
+async def read_body(request: Request[Any, Any, Any], *, limit: int = BODY_LIMIT) -> bytearray:
     """Return the body, whatever its content type says.
 
+    Args:
+        request: the client's.
+        limit: the most bytes that it may have.
+
     Raises:
-        HTTPException: 413, it is longer than `BODY_LIMIT`.
+        HTTPException: 413, it is longer.
         ClientGone: the client hung up before its end.
     """
     body = bytearray()
@@ -34,13 +39,13 @@ async def read_body(request: Request[Any, Any, Any]) -> bytearray:
             raise ClientGone
         piece, more = message.get("body", b""), message.get("more_body", False)
         size += len(piece)
-        if size <= BODY_LIMIT:
+        if size <= limit:
             body += piece
         else:
             body.clear()
-    if size > BODY_LIMIT:
+    if size > limit:
         raise HTTPException(
             status_code=413,
-            detail=f"The body is longer than {BODY_LIMIT // 10**6} MB. Send a shorter one.",
+            detail=f"The body is longer than {format_bytes(limit)}. Send a shorter one.",
         )
     return body

@@ -23,6 +23,9 @@ _ENDPOINTS = [
     "GET /v1/models",
     "GET /health",
     "GET /stats",
+    "GET /fit",
+    "GET /library",
+    "GET /downloads",
     "GET /schema/openapi.json",
 ]
 
@@ -109,8 +112,8 @@ async def openapi(request: Request[Any, Any, Any]) -> Response[bytes]:
 async def home(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Point a browser to the API."""
     model = escape(request.app.state.serving.engine.info.model_id)
-    paths = ("/v1", "/v1/models", "/health", "/stats", "/schema/openapi.json")
-    links = "\n".join(f'<li><a href="{path}">{path}</a></li>' for path in paths)
+    paths = [endpoint.removeprefix("GET ") for endpoint in _ENDPOINTS if endpoint[:3] == "GET"]
+    links = "\n".join(f'<li><a href="{path}">{path}</a></li>' for path in ("/v1", *paths))
     page = _PAGE.format(model=model, links=links)
     return Response(page.encode(), media_type=MediaType.HTML)
 

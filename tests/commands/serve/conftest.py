@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
 
 from tests.commands.serve.fake_engine import FakeEngine, Script
-from tests.commands.serve.live import live_server
+from tests.commands.serve.home import Home
+from tests.commands.serve.live import live_server, serve_options
+from tests.fakehub import FakeHub
 
 
 @pytest.fixture(scope="package")
 def _served() -> Iterator[tuple[FakeEngine, str]]:
     engine = FakeEngine()
-    with live_server(engine, keep_alive=0.1) as base:
+    with live_server(engine, options=serve_options(keep_alive=0.1)) as base:
         yield engine, base
 
 
@@ -35,4 +38,17 @@ def base(_served: tuple[FakeEngine, str]) -> str:
 @pytest.fixture
 def client(engine: FakeEngine, base: str) -> Iterator[httpx.Client]:
     with httpx.Client(base_url=base, timeout=20, trust_env=False) as opened:
+        yield opened
+
+
+@pytest.fixture
+def hub() -> Iterator[FakeHub]:
+    with FakeHub() as hub:
+        yield hub
+
+
+@pytest.fixture
+def home(tmp_path: Path, hub: FakeHub) -> Iterator[Home]:
+    """A server of its own with a home that the test may fill, and a Hub."""
+    with Home.opened(tmp_path / "home", hub.url) as opened:
         yield opened

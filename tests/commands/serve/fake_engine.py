@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from core.engine.cache.store import PromptCacheStats
 from core.engine.events import Finished, FinishReason, TextDelta, Usage
@@ -40,6 +41,8 @@ class FakeEngine:
     script: Script = field(default_factory=Script)
     choose: Callable[[GenerationRequest], Script] | None = None
     model_id: str = "acme/tiny-1"
+    folder: Path | None = None
+    budget_bytes: int = 10_000
     alive: bool = True
     lost: bool = False
 
@@ -60,6 +63,7 @@ class FakeEngine:
             weights_bytes=4000,
             has_chat_template=True,
             defaults=SamplingParams(temperature=0.7, top_p=0.0, top_k=0, min_p=0.0),
+            folder=self.folder,
         )
 
     @property
@@ -99,7 +103,7 @@ class FakeEngine:
             memory_bytes=5000,
             memory_peak_bytes=6000,
             memory_cache_bytes=100,
-            memory_budget_bytes=10000,
+            memory_budget_bytes=self.budget_bytes,
             max_context=2048,
             prompt_cache=PromptCacheStats(
                 entries=1, nbytes=20, max_bytes=40, hits=2, misses=3, hit_tokens=4

@@ -6,6 +6,7 @@ before each, drains with PATIENCE; after DEATH seconds, unless 0, its engine is 
 
 from __future__ import annotations
 
+import os
 import sys
 import threading
 import time
@@ -19,6 +20,7 @@ from core.engine.request import GenerationRequest
 from core.errors import MlxbunError
 from core.settings import Settings
 from tests.commands.serve.fake_engine import FakeEngine, Script
+from tests.commands.serve.live import serve_options
 
 
 class _SlowEngine(FakeEngine):
@@ -32,6 +34,7 @@ class _SlowEngine(FakeEngine):
 def main(delay: float, patience: float, submit: float, death: float) -> None:
     engine = _SlowEngine(script=Script(pieces=tuple(f"{n} " for n in range(10)), delay=delay))
     engine.submit_seconds = submit
+    options = serve_options(dict(os.environ))
     if death:
         threading.Timer(death, _lose, (engine,)).start()
     with bind("127.0.0.1", 0) as listener:
@@ -42,6 +45,9 @@ def main(delay: float, patience: float, submit: float, death: float) -> None:
             replace(Settings(), drain_timeout=patience),
             listener=listener,
             version="0.0.0",
+            paths=options.paths,
+            environ=options.environ,
+            host=options.host,
             other_models=dict,
             on_drain=lambda running: _say(f"draining {running}"),
             on_cut=lambda running: _say(f"cut {running}"),

@@ -150,7 +150,18 @@ def test_the_openapi_document_is_true(client: httpx.Client) -> None:
     assert "text/event-stream" in chat["responses"]["200"]["content"]
     assert set(document["paths"]) == {
         "/",
+        "/api/gc/execute",
+        "/api/gc/plan",
+        "/api/hub/download",
+        "/api/hub/local",
+        "/api/hub/search",
+        "/api/hub/serve",
+        "/api/model/resolve-folder",
+        "/api/settings/hf-token",
+        "/downloads",
+        "/fit",
         "/health",
+        "/library",
         "/stats",
         "/v1",
         "/v1/chat/completions",
