@@ -106,7 +106,7 @@ def fit(
     alone = bool(models) and len(outcomes) == 1
     if alone and outcomes[0].problem is not None:
         raise outcomes[0].problem
-    _show(outcomes, console, session, whole=alone and len(hosts) == 1 and not skus)
+    _show(outcomes, console, whole=alone and len(hosts) == 1 and not skus)
     if code := _code(outcomes, skus=skus):
         raise typer.Exit(code)
 
@@ -165,7 +165,7 @@ def _outcomes(
             yield Outcome(name=candidate.model_id, found=found)
 
 
-def _show(outcomes: Sequence[Outcome], console: Console, session: Session, *, whole: bool) -> None:
+def _show(outcomes: Sequence[Outcome], console: Console, *, whole: bool) -> None:
     from commands.fit.plain import as_json, problem_as_json
     from commands.fit.show import show_macs, show_models, show_whole
 
@@ -174,13 +174,12 @@ def _show(outcomes: Sequence[Outcome], console: Console, session: Session, *, wh
     elif console.json_mode:
         told = [as_json(each) for outcome in outcomes for each in outcome.found]
         wrong = [problem_as_json(o.name, o.problem) for o in outcomes if o.problem is not None]
-        console.json([*told, *wrong])
+        console.json({"results": [*told, *wrong]})
     elif whole:
         show_whole(outcomes[0].found[0], console)
     else:
-        styled = not session.environ.get("NO_COLOR") and session.environ.get("TERM") != "dumb"
         many = any(len(outcome.found) > 1 for outcome in outcomes)
-        (show_macs if many else show_models)(outcomes, console, styled=styled)
+        (show_macs if many else show_models)(outcomes, console)
 
 
 def _code(outcomes: Sequence[Outcome], *, skus: bool) -> int:

@@ -73,11 +73,11 @@ def show_whole(found: Assessment, console: Console) -> None:
         console.note(note)
 
 
-def show_models(outcomes: Sequence[Outcome], console: Console, *, styled: bool) -> None:
+def show_models(outcomes: Sequence[Outcome], console: Console) -> None:
     """Show models on one machine."""
     rows = [_model_row(outcome) for outcome in outcomes]
     if rows:
-        _print(_MODEL_COLUMNS, rows, console, styled=styled)
+        _print(_MODEL_COLUMNS, rows, console)
     found = [each for outcome in outcomes for each in outcome.found]
     if found:
         console.note(f"{_question(found[0])} on {_machine(found[0])}")
@@ -85,7 +85,7 @@ def show_models(outcomes: Sequence[Outcome], console: Console, *, styled: bool) 
         console.note(line)
 
 
-def show_macs(outcomes: Sequence[Outcome], console: Console, *, styled: bool) -> None:
+def show_macs(outcomes: Sequence[Outcome], console: Console) -> None:
     """Show each model on many Macs."""
     for outcome in outcomes:
         if outcome.problem is not None:
@@ -93,20 +93,18 @@ def show_macs(outcomes: Sequence[Outcome], console: Console, *, styled: bool) ->
             continue
         first = outcome.found[0]
         console.note(f"{_model(first)}: {_question(first)}")
-        _print(_MAC_COLUMNS, [_mac_row(each) for each in outcome.found], console, styled=styled)
+        _print(_MAC_COLUMNS, [_mac_row(each) for each in outcome.found], console)
     found = [each for outcome in outcomes for each in outcome.found]
     for line in _remarks(found):
         console.note(line)
 
 
-def _print(
-    columns: Sequence[Column], rows: Sequence[Row], console: Console, *, styled: bool
-) -> None:
+def _print(columns: Sequence[Column], rows: Sequence[Row], console: Console) -> None:
     """Print a table; a pipe gets remarks in a column of their own."""
     if console.width is None and any(row.below for row in rows):
         columns = (*columns, _NOTE)
         rows = [Row(cells=(*row.cells, row.below or "-")) for row in rows]
-    lines = lay_out(columns, rows, width=console.width, styled=styled)
+    lines = lay_out(columns, rows, width=console.width, styled=console.styled)
     console.text("\n".join(lines) + "\n")
 
 

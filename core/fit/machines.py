@@ -17,6 +17,8 @@ from core.errors import UsageProblem
 from core.units import GIB
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from core.machine.probe import Machine
 
 # Shares of RAM that Metal recommends to use at most, up to macOS 15; later ones recommend more.
@@ -93,15 +95,21 @@ def find_skus(name: str) -> list[Sku]:
     """
     wanted = _words(name)
     chip = " ".join(word for word in wanted if not word.isdigit())
-    numbers = {int(word) for word in wanted if word.isdigit()}
-    found = [
-        sku
-        for sku in load_skus()
-        if sku.chip.lower() == chip and numbers <= {sku.memory_bytes // GIB, sku.gpu_cores}
-    ]
-    if not found:
-        raise _unknown(name)
-    return found
+    numbers = [int(word[:9]) for word in wanted if word.isdigit()]
+    mine = [sku for sku in load_skus() if sku.chip.lower() == chip]
+    # `M1 8` is the one with 8 GB, not every one with 8 cores.
+    for given in (numbers, numbers[::-1], [None, *numbers]):
+        if found := [sku for sku in mine if _has(sku, given)]:
+            return found
+    raise _unknown(name)
+
+
+def _has(sku: Sku, given: Sequence[int | None]) -> bool:
+    """Return whether a Mac has a memory in GB, and cores of the GPU, where they are given."""
+    own = (sku.memory_bytes // GIB, sku.gpu_cores)
+    return len(given) <= len(own) and all(
+        wanted in (None, number) for wanted, number in zip(given, own, strict=False)
+    )
 
 
 def speed_of(machine: Machine) -> Speed:

@@ -20,6 +20,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from core.errors import BadModelFiles, DownloadFailed, NotFound, UsageProblem
 from core.fit.weights import parse_header
+from core.offline import offline_switch
 from core.registry.weights import WEIGHTS
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ _MOST_FILES = 2_000
 _MOST_REDIRECTS = 5
 _AT_ONCE = 8
 _SECONDS = 20.0
-_OFFLINE = ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE")
 _CHECK_NETWORK = "Check the network and HF_ENDPOINT, and try again."
 
 
@@ -64,12 +64,6 @@ def is_repo_id(name: str) -> bool:
     return bool(good) and (not at or _REVISION.fullmatch(revision) is not None)
 
 
-def offline_reason(environ: Mapping[str, str]) -> str | None:
-    """Return the variable that forbids asking the Hub, or None."""
-    true = ("1", "ON", "YES", "TRUE")
-    return next((name for name in _OFFLINE if environ.get(name, "").upper() in true), None)
-
-
 def look_at(name: str, *, environ: Mapping[str, str], token: HubToken | None) -> RemoteModel:
     """Return what the Hub tells of a model.
 
@@ -88,7 +82,7 @@ def look_at(name: str, *, environ: Mapping[str, str], token: HubToken | None) ->
 
     if not is_repo_id(name):
         raise UsageProblem(f"{name[:80]!r} is no repository on the Hub.", hint="Write org/name.")
-    if (switch := offline_reason(environ)) is not None:
+    if (switch := offline_switch(environ)) is not None:
         raise DownloadFailed(
             f"The Hub is not asked for {name}: {switch} is set.", hint=f"Unset {switch}."
         )
@@ -259,6 +253,9 @@ def _refuse(response: httpx.Response, name: str) -> None:
     if code == "EntryNotFound":
         file = response.url.path.rpartition("/")[2]
         raise BadModelFiles(f"{name} has no {file[:80]} on the Hub.")
+    if status == 416:  # there is not even a first byte
+        file = response.url.path.rpartition("/")[2]
+        raise _broken(f"{name}/{file[:80]}", "it is empty")
     if status in (401, 404):
         raise NotFound(
             f"There is no model {name} here or on the Hub, or it is private.",

@@ -41,8 +41,8 @@ class Step:
     """How layers are built."""
 
     @property
-    def joins(self) -> bool:
-        """Whether rows go from prefill to decoding: their caches are copied into the batch."""
+    def decodes(self) -> bool:
+        """Whether it is a step after the prompt: caches may grow, and rows join."""
         return self.tokens == 1
 
     @property
@@ -109,23 +109,44 @@ class Pieces:
     def remember(self, new: int, per_token: int, window: int | None = None) -> int:
         """Write how a step's vectors go into a cache, and return what attention reads.
 
+        A prompt's cache is allocated once, by its first chunk. One that decodes is copied when it
+        grows and when rows join it.
+
         Args:
             new: the vectors.
             per_token: bytes that the cache keeps of each.
             window: most tokens that it keeps; None: all.
         """
         each = self.step.rows * per_token
-        kept = self.seen(window) - self.step.tokens
-        room = kept if window is not None else _grown(kept)
-        old = self.tape.given(each * room)
-        if self.step.joins:
-            old = self.tape.op(each * room, old, dispatches=3)
         if window is not None:
-            fresh = self.tape.op(each * self.seen(window), old, new, dispatches=4)
+            fresh = self._slide(each, new, window)
         else:
-            fresh = self._grow(each, old, new)
+            fresh = self.tape.op(
+                each * self.room, self._space(each), new, dispatches=3, overwrites=True
+            )
         self.tape.keep(fresh)
         return fresh
+
+    @property
+    def room(self) -> int:
+        """Return the tokens that a cache has room for after this step."""
+        return _grown(self.step.length)
+
+    def _space(self, each: int) -> int:
+        """Write what a step's vectors are written into."""
+        if self.step.before == 0:
+            return self.tape.op(each * self.room, dispatches=2)
+        if not self.step.decodes:
+            return self.tape.given(each * self.room)
+        old = self.tape.given(each * _grown(self.step.before))
+        return self.tape.op(each * self.room, old, dispatches=5)
+
+    def _slide(self, each: int, new: int, window: int) -> int:
+        """Write how a cache of the last tokens goes on: it is copied every time."""
+        old = self.tape.given(each * (self.seen(window) - self.step.tokens))
+        if self.step.decodes:
+            old = self.tape.op(each * (self.seen(window) - 1), old, dispatches=3)
+        return self.tape.op(each * self.seen(window), old, new, dispatches=4)
 
     def seen(self, window: int | None = None) -> int:
         """Return how many tokens of a row attention looks at."""
@@ -165,14 +186,6 @@ class Pieces:
         wider = self.tape.op(size, scores, dispatches=4)  # with the column of sinks
         weights = self.tape.op(size, wider, overwrites=True)
         return self.tape.op(size, weights, dispatches=2)  # and without it
-
-    def _grow(self, each: int, old: int, new: int) -> int:
-        before, after = _grown(self.step.before), _grown(self.step.length)
-        if after == before:
-            return self.tape.op(each * after, old, new, dispatches=3, overwrites=True)
-        zeros = self.tape.op(each * (after - before), dispatches=2)
-        room = self.tape.op(each * after, old, zeros, dispatches=3)
-        return self.tape.op(each * after, room, new, dispatches=3, overwrites=True)
 
 
 def is_fused(shape: Attention, tokens: int) -> bool:
