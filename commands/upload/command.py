@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from commands._shared.completion import repo_types
 from commands._shared.options import JsonOption
 
 if TYPE_CHECKING:
@@ -29,7 +30,12 @@ def upload(
     ],
     kind: Annotated[
         str | None,
-        typer.Option("--type", metavar="model|dataset", help="Its type; else as the files look."),
+        typer.Option(
+            "--type",
+            autocompletion=repo_types,
+            metavar="model|dataset",
+            help="Its type; else as the files look.",
+        ),
     ] = None,
     private: Annotated[
         bool, typer.Option("--private", help="Make the repository private.")

@@ -34,22 +34,23 @@ def shown_events(console: Console) -> Iterator[OnEvent]:
     if console.json_mode:
         yield _Lines(console)
         return
-    with _Sentences(console) as shown:
-        yield shown
+    try:
+        with _Sentences(console) as shown:
+            yield shown
+    except KeyboardInterrupt:
+        console.note("What has been sent is kept: the same command sends the rest.")
+        raise
 
 
 @contextmanager
 def told_failures(console: Console) -> Iterator[None]:
-    """End the lines for a program with what went wrong in the block, and comfort a person."""
+    """End the lines for a program with what went wrong in the block."""
     try:
         yield
     except MlxbunError as error:
         if console.json_mode:
             told = {"message": error.message, "hint": error.hint, "exit_code": exit_code(error)}
             console.event({"event": "failed", **told})
-        raise
-    except KeyboardInterrupt:
-        console.note("What has been sent is kept: the same command sends the rest.")
         raise
 
 
@@ -150,7 +151,7 @@ class _Sentences:
 def _sentence(event: Event) -> str:
     match event:
         case Planned(plan=plan):
-            said = "\n".join([_beginning(plan), *plan.notes, plan.card.why])
+            said = "\n".join([_beginning(plan), *_left_out(plan), *plan.notes, plan.card.why])
         case Made(what=what, url=url, private=private):
             kept = "private, " if private and what == "repository" else ""
             said = f"made the {what} ({kept}{url})"
@@ -173,6 +174,15 @@ def _beginning(plan: UploadPlan) -> str:
     source = printable(str(plan.request.source), 200)
     what = f"{_files(len(plan.files))}, {format_bytes(plan.total_bytes)}"
     return f"{source}: {_KINDS[plan.kind]}, {what}, to {where}"
+
+
+def _left_out(plan: UploadPlan) -> list[str]:
+    """Return a line about what is not uploaded, or none."""
+    names = [printable(one.name) for one in plan.skipped]
+    if not names:
+        return []
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return [f"left out: {', '.join(names[:4])}{more} (--dry-run tells why)"]
 
 
 def _files(count: int) -> str:

@@ -169,7 +169,7 @@ def _adapter(folder: Path, _files: Sequence[LocalFile]) -> About:
     return About(
         kind="adapter",
         base=origin_of(config.get("model"), beside=folder),
-        relation="adapter",
+        relation="finetune" if method == "full" else "adapter",
         terms=replace(NO_TERMS, pipeline_tag="text-generation"),
         datasets=(data,) if data else (),
         method=method,

@@ -54,7 +54,7 @@ class Standing:
     """What a repository was found to be."""
 
     head: str | None
-    """The commit of the branch; None: the branch has just been made."""
+    """The commit of the branch; None: it has none yet."""
     private: bool
     """Whether it is private."""
     made_repository: bool
@@ -106,23 +106,22 @@ class Hub:
             UploadFailed: the token may not.
         """
         with self._told():
-            found = self._private()
-            if found is None:
+            before = self._private()
+            if before is None:
                 self._create(private=private)
-            elif private and not found:
-                raise UsageProblem(
-                    f"{self._target.repo_id} is there already and is public.",
-                    hint="--private is for a repository that is made: choose another name, or make"
-                    f" that one private at {self._asked.page}/settings.",
-                )
+            is_private = self._private() if before is None else before
+            if private and not is_private:
+                raise self._is_public(made=before is None)
             head = self._head()
-            if head is None:
+            made_branch = head is None
+            if made_branch:
                 self._make_branch()
+                head = self._head()
             return Standing(
-                head=None if found is None else head,
-                private=private if found is None else found,
-                made_repository=found is None,
-                made_branch=head is None,
+                head=head,
+                private=bool(is_private),
+                made_repository=before is None,
+                made_branch=made_branch,
             )
 
     def read_card(self) -> str | None:
@@ -206,6 +205,18 @@ class Hub:
                 raise bad_token(self._asked) from None
             return None
         return bool(info.private)
+
+    def _is_public(self, *, made: bool) -> MlxbunError:
+        if made:  # by a hub that does not know what was asked of it
+            return UploadFailed(
+                f"{self._target.repo_id} was made, but is not private: nothing was uploaded.",
+                hint=f"Make it private at {self._asked.page}/settings, and try again.",
+            )
+        return UsageProblem(
+            f"{self._target.repo_id} is there already and is public.",
+            hint="--private is for a repository that is made: choose another name, or make that"
+            f" one private at {self._asked.page}/settings.",
+        )
 
     def _head(self) -> str | None:
         """Return the commit of the branch; None: there is no such branch."""

@@ -83,6 +83,7 @@ class UploadHub(FakeHub):
         wrong: objects that came with another content than their name.
         commits: in order.
         part_bytes: size of the parts in which objects are sent; 0: whole.
+        knows_private: whether it makes private repositories when it is told to.
         verify: whether objects have to be verified after they have come.
         verify_elsewhere: whether the storage does that, and not the hub.
         slow: seconds between two pieces of an object.
@@ -104,6 +105,7 @@ class UploadHub(FakeHub):
         self.wrong: list[str] = []
         self.commits: list[Committed] = []
         self.part_bytes = 0
+        self.knows_private = True
         self.verify = False
         self.verify_elsewhere = False
         self.slow = 0.0
@@ -158,6 +160,8 @@ def _count(faults: list[Any], place: int, one: Any) -> None:
 
 class UploadHandler(_Handler):
     """The routes beyond those of downloads."""
+
+    disable_nagle_algorithm = True  # headers and body are written one after the other
 
     @property
     def hub(self) -> UploadHub:
@@ -272,7 +276,8 @@ class UploadHandler(_Handler):
             self._json({"error": "exists", "url": f"{self.hub.url}/{repo_id}"}, status=409)
         else:
             files = {".gitattributes": b"*.safetensors filter=lfs\n"}
-            self.hub.add(key, files).private = told.get("visibility") == "private"
+            private = told.get("visibility") == "private" and self.hub.knows_private
+            self.hub.add(key, files).private = private
             self._json({"url": f"{self.hub.url}/{repo_id}", "name": repo_id, "id": repo_id})
 
     def _preupload(self, there: dict[str, bytes], told: dict[str, Any]) -> None:

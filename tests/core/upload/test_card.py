@@ -138,6 +138,15 @@ def test_an_adapter(desk: Desk, tmp_path: Path) -> None:
     assert 'mlx_lm.generate --model org/base --adapter-path FOLDER --prompt "Hello"' in text
 
 
+def test_a_training_of_all_weights(desk: Desk, tmp_path: Path) -> None:
+    folder = fill(tmp_path / "a", adapter_files(fine_tune_type="full"))
+    text = _card(desk, source=folder)
+    front = _front(text, tmp_path)
+    assert (front["base_model_relation"], front["tags"]) == ("finetune", ["mlx"])
+    assert _rows(text)["method"] == "all weights"
+    assert "rank" not in _rows(text)
+
+
 def test_places_on_this_machine_stay_here(desk: Desk, tmp_path: Path) -> None:
     cached = f"/home/jane/.cache/huggingface/hub/models--org--base/snapshots/{COMMIT}"
     folder = fill(tmp_path / "a", adapter_files(model=cached, data="/home/jane/secret/chats"))

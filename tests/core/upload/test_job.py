@@ -13,7 +13,7 @@ import huggingface_hub
 import pytest
 from huggingface_hub import constants
 
-from core.errors import UsageProblem
+from core.errors import UploadFailed, UsageProblem
 from core.upload import job
 from core.upload.card import BEGIN, END
 from core.upload.events import FileSent, Made, Moved, Noted, Planned, Present
@@ -130,6 +130,10 @@ def test_a_branch_is_made(desk: Desk) -> None:
     assert done.changed
     again = desk.upload(revision="v2")
     assert not again.changed
+    same = desk.upload(revision="v2-again", card=False)
+    assert same.changed  # it begins as main, which has another tokenizer
+    unchanged = desk.upload(revision="v2-again", card=False)
+    assert not unchanged.changed
     assert desk.hub.received_bytes == len(WEIGHTS)
 
 
@@ -147,10 +151,17 @@ def test_private_repositories(desk: Desk) -> None:
     desk.upload()
     assert desk.hub.repos[REPO].private
     desk.hub.repos[REPO].private = False
-    desk.hub.received.clear()
     with pytest.raises(UsageProblem, match="is there already and is public"):
         desk.upload(private=True)
     assert len(desk.hub.commits) == 1
+
+
+def test_a_hub_that_makes_a_public_repository_instead(desk: Desk) -> None:
+    desk.hub.knows_private = False
+    with pytest.raises(UploadFailed, match="but is not private: nothing was uploaded"):
+        desk.upload(private=True)
+    assert set(desk.hub.files(REPO)) == {".gitattributes"}
+    assert desk.hub.received_bytes == 0
 
 
 def test_parts_and_verification(desk: Desk) -> None:
