@@ -46,6 +46,7 @@ class RepositorySweep:
     watch: Watch
     free: frozenset[Key]
     """Contents of the shared store that go with the last link to them."""
+    _gone: set[Path] = field(default_factory=set, init=False)
     _links: _Links | None = field(default=None, init=False)
 
     def remove_snapshot(self, snapshot: Snapshot) -> int:
@@ -61,14 +62,14 @@ class RepositorySweep:
         if snapshot.commit in self._refs():  # a moment ago
             move_folder(self.ground, trash, snapshot.path)
             raise Obstacle("a branch or a tag stands for it now")
+        self._gone.add(snapshot.path)
         return remove_tree(self.ground, trash)
 
     def remove_blob(self, blob: Blob) -> int:
         """Delete a content, or a link into the shared store and what it leads to."""
         self.watch.check_unlisted(self.repository)
         with self._locked(blob.entry.path.name):
-            if self._is_linked(blob):
-                raise Obstacle("a snapshot links to it")
+            self._check_unlinked(blob)
             freed = remove_file(self.ground, blob.entry)
         if blob.payload is None or blob.payload.key not in self.free:
             return freed
@@ -110,29 +111,51 @@ class RepositorySweep:
                 raise Obstacle("it is being downloaded")
             yield
 
-    def _is_linked(self, blob: Blob) -> bool:
-        if not self.watch.contents.isdisjoint(blob.contents):
-            return True
-        if self._links is None or self._links.are_old():
-            self._links = _Links(self.repository, self.ground)
-        return self._links.lead_to(blob)
+    def _check_unlinked(self, blob: Blob) -> None:
+        """Check that no snapshot has a link to a blob, nor is about to get one.
+
+        huggingface_hub looks whether a content is there before it waits for the lock, and links to
+        it after that without a second look. But it makes the folder of a new revision before: in a
+        repository where anything is new, no content goes.
+
+        Raises:
+            Obstacle: one has a link, or somebody is at work.
+        """
+        if self._links is None:
+            self._links = _Links(self.repository, self.ground, but_for=self._gone)
+        if self._links.are_others():
+            raise Obstacle("something has changed in its repository since")
+        linked = self._links.lead_to(blob) or not self.watch.contents.isdisjoint(blob.contents)
+        if linked:
+            raise Obstacle("a snapshot links to it")
 
 
 class _Links:
-    """The links of all snapshots that a repository has now."""
+    """The links of the snapshots that a repository has, and whether they are those of the plan."""
 
-    def __init__(self, repository: Repository, ground: Ground) -> None:
-        top = look_at(repository.path / "snapshots")  # before what is in it, to notice changes
-        snapshots = read_snapshots(repository.path, ground, Ways())
-        folders = [top, *(entry for each in snapshots for entry in (each.entry, *each.folders))]
-        self._stamps = {entry.path: (entry.key, entry.modified_ns) for entry in folders}
-        files = [file for each in snapshots for file in each.files]
+    def __init__(self, planned: Repository, ground: Ground, *, but_for: set[Path]) -> None:
+        """Follow them.
+
+        Args:
+            planned: the repository as it was seen.
+            ground: the cache.
+            but_for: snapshots that we have deleted since.
+        """
+        top = look_at(planned.path / "snapshots")  # before what is in it, to notice changes
+        refs, _ = read_refs(planned.path, ground)
+        snapshots = {each.path: each for each in read_snapshots(planned.path, ground, Ways())}
+        expected = {each.path: each for each in planned.snapshots if each.path not in but_for}
+        self._as_planned = (refs, snapshots) == (planned.refs, expected)
+        inside = [entry for each in snapshots.values() for entry in (each.entry, *each.folders)]
+        self._stamps = {entry.path: (entry.key, entry.modified_ns) for entry in (top, *inside)}
+        files = [file for each in snapshots.values() for file in each.files]
         self._hops = {path for file in files for path in file.leads_to}
         self._contents: set[Key | None] = {file.content for file in files}
 
-    def are_old(self) -> bool:
-        """Return whether a file has been added or removed anywhere since they were read."""
-        return any(_stamp(path) != stamp for path, stamp in self._stamps.items())
+    def are_others(self) -> bool:
+        """Return whether something has been added or removed anywhere since it was planned."""
+        changed = (path for path, stamp in self._stamps.items() if _stamp(path) != stamp)
+        return not self._as_planned or next(changed, None) is not None
 
     def lead_to(self, blob: Blob) -> bool:
         """Return whether one of them leads to a blob."""

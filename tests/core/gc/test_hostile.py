@@ -316,6 +316,9 @@ def test_paths_outside_are_refused(box: Box, outside: Path) -> None:
     sneaky = box.repo() / ".." / ".." / "outside" / "precious"
     with pytest.raises(Obstacle, match="it lies elsewhere"):
         remove_file(ground, look_at(sneaky))
+    (box.repo() / "door").symlink_to(outside)
+    with pytest.raises(Obstacle, match="door is no folder any more"):
+        remove_file(ground, look_at(box.repo() / "door" / "precious"))
     assert is_whole(outside)
 
 
