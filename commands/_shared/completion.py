@@ -26,6 +26,7 @@ FOLDERS = "\0folders"
 
 Candidate = str | tuple[str, str]
 
+_STARTER = ("starter", "A first model.")
 _COMMIT_DIGITS = 12  # of a commit, as many as nobody mistakes
 
 
@@ -46,8 +47,11 @@ Completer = Callable[..., Iterable[Candidate]]
 def models(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
     """Yield the models that mlxbun runs, and snapshots behind an `@`; else folders."""
     if not incomplete.startswith((".", "/", "~")):
-        yield from listed_models(ctx, incomplete)
+        found = listed_models(ctx, incomplete)
+        yield from found
         yield from _revisions(ctx.obj.paths.hub_cache, incomplete)
+        if not found:
+            yield _STARTER
     yield FOLDERS
 
 
@@ -90,7 +94,7 @@ def repositories(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
 
 def downloads(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
     """Yield `starter` and the repositories that are here: to be updated, or gone on with."""
-    yield "starter", "A first model."
+    yield _STARTER
     yield from repositories(ctx, incomplete)
 
 
@@ -230,12 +234,12 @@ def _revisions(hub_cache: Path, incomplete: str) -> Iterator[Candidate]:
     from core.registry.places import repositories as folders
 
     name, at, _ = incomplete.partition("@")
-    for repository in (one for one in folders(hub_cache) if at and name_of(one) == name):
-        for place in snapshots(repository):
-            if place.commit is not None and place.problem is None:
-                commit = place.commit[:_COMMIT_DIGITS]
-                yield from ((f"{name}@{ref}", commit) for ref in place.refs)
-                yield f"{name}@{commit}", ", ".join(place.refs) or "Superseded."
+    meant = [one for one in folders(hub_cache) if name_of(one) == name] if at else []
+    for place in (place for repository in meant for place in snapshots(repository)):
+        if place.commit is not None and place.problem is None:
+            commit = place.commit[:_COMMIT_DIGITS]
+            yield from ((f"{name}@{ref}", commit) for ref in place.refs)
+            yield f"{name}@{commit}", ", ".join(place.refs) or "Superseded."
 
 
 def _settings(ctx: Tab) -> Settings:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,17 +78,11 @@ def install(shell: str, *, environ: Mapping[str, str], paths: Paths) -> Installe
     """
     script = script_of(shell)
     places = find_places(shell, environ=environ, paths=paths)
-    target = places.start_file or places.script
-    try:
+    with _told(places.script, shell):
         changed = _write(places.script, script)
-        if places.start_file is not None:
+    if places.start_file is not None:
+        with _told(places.start_file, shell):
             changed |= _append_once(places.start_file, places.line)
-    except OSError as problem:
-        raise MlxbunError(
-            f"{problem.filename or target} cannot be written: {problem.strerror}.",
-            hint=f"`mlxbun --show-completion {shell}` prints the script: put it where {shell} "
-            "reads it.",
-        ) from problem
     return Installed(places=places, changed=changed)
 
 
@@ -117,6 +112,19 @@ def find_shell(environ: Mapping[str, str]) -> str:
         "It cannot be told which shell this is.",
         hint="Name it behind the option: bash, zsh or fish.",
     )
+
+
+@contextmanager
+def _told(path: Path, shell: str) -> Iterator[None]:
+    """Tell what cannot be written, and what else can be done."""
+    try:
+        yield
+    except OSError as problem:
+        raise MlxbunError(
+            f"{path} cannot be written: {problem.strerror}.",
+            hint=f"`mlxbun --show-completion {shell}` prints the script: put it where {shell} "
+            "reads it.",
+        ) from problem
 
 
 def _ancestors() -> Iterator[str]:
