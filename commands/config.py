@@ -9,28 +9,32 @@ import typer
 
 from commands._shared.completion import setting_names, setting_values
 from commands._shared.options import JsonOption
+from commands._shared.verb import Verb, VerbGroup
 from core.errors import UsageProblem
 from core.settings import parse_setting, read_config, write_config
 
 if TYPE_CHECKING:
     from commands._shared.session import Session
 
-config_app = typer.Typer(help="Show and change settings.", no_args_is_help=True)
+config_app = typer.Typer(help="Show and change settings.", cls=VerbGroup)
 
 
-@config_app.command()
+@config_app.command(cls=Verb)
 def show(context: typer.Context, json: JsonOption = False) -> None:
     """Show every setting, its value and where the value comes from."""
     session: Session = context.obj
     console = session.console(json=json)
     rows = [asdict(row) for row in session.settings().rows()]
+    if json:
+        console.json({"config_file": session.paths.config_file, "settings": rows})
+        return
     console.table(
         rows, {"name": "SETTING", "value": "VALUE", "source": "SOURCE", "help": "MEANING"}
     )
     console.note(f"config file: {session.paths.config_file}")
 
 
-@config_app.command("set")
+@config_app.command("set", cls=Verb)
 def set_(
     context: typer.Context,
     name: Annotated[str, typer.Argument(autocompletion=setting_names, help="The setting's name.")],
@@ -38,6 +42,7 @@ def set_(
         str | None,
         typer.Argument(autocompletion=setting_values, help="Its value; leave it out to unset."),
     ] = None,
+    json: JsonOption = False,
 ) -> None:
     """Write one setting to the config file; without VALUE take it out."""
     session: Session = context.obj
@@ -46,5 +51,8 @@ def set_(
     if value is None and name not in read_config(target):
         raise UsageProblem(f"{name} is not set in {target}.")
     write_config(target, name, parsed)
+    if json:
+        session.console(json=True).json({"name": name, "value": parsed, "config_file": target})
+        return
     done = f"{name} = {parsed}" if value is not None else f"{name} is unset"
     session.console().note(f"{done} ({target})")

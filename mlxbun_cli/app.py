@@ -12,8 +12,9 @@ from typing import Annotated
 
 import typer
 
-from commands._shared.console import Console
 from commands._shared.session import Session
+from commands._shared.streams import Streams
+from commands._shared.verb import Verb, VerbGroup
 from commands.bench import bench
 from commands.chat import chat
 from commands.config import config_app
@@ -28,23 +29,30 @@ from commands.serve import serve
 from commands.stop import stop
 from commands.upload import upload
 from core.paths import Paths
-from mlxbun_cli.completion.options import InstallOption, ShowOption
+from mlxbun_cli.completion.options import InstallOption, ShowOption, with_shell_named
 
 app = typer.Typer(
     name="mlxbun",
     help="Run, serve and shape language models on your own machine with MLX.",
-    no_args_is_help=True,
+    cls=VerbGroup,
     add_completion=False,  # ours is quicker, and quotes: mlxbun_cli.completion
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
 
 
-def _show_version(wanted: bool) -> None:
+def new_session() -> Session:
+    """Read the environment once."""
+    environ = dict(os.environ)
+    paths = Paths.from_environ(environ)
+    return Session(environ=environ, paths=paths, streams=Streams.of(environ))
+
+
+def _show_version(context: typer.Context, wanted: bool) -> None:
     if wanted:
         from importlib.metadata import version
 
-        Console().text(f"mlxbun {version('mlxbun')}\n")
+        context.obj.console().text(f"mlxbun {version('mlxbun')}\n")
         raise typer.Exit
 
 
@@ -57,24 +65,41 @@ def door(
     _install: InstallOption = None,
     _show: ShowOption = None,
 ) -> None:
-    """Read the environment once and hand it on."""
-    environ = dict(os.environ)
-    context.obj = Session(environ=environ, paths=Paths.from_environ(environ))
+    """Hand the session on."""
+    context.obj = context.obj or new_session()
 
 
-app.command()(serve)
-app.command()(generate)
-app.command()(chat)
-app.command()(ls)
-app.command()(download)
-app.command()(fit)
-app.command()(gc)
-app.command()(upload)
-app.command()(bench)
-app.command()(ps)
-app.command()(stop)
-app.command()(doctor)
+for verb in (
+    serve,
+    generate,
+    chat,
+    ls,
+    download,
+    fit,
+    gc,
+    upload,
+    bench,
+    ps,
+    stop,
+    doctor,
+):
+    app.command(cls=Verb)(verb)
 app.add_typer(config_app, name="config")
+
+
+def invoke(arguments: list[str], session: Session) -> None:
+    """Run one command.
+
+    Not by calling `app`: Typer would end the process by itself where a pipe breaks.
+
+    Raises:
+        typer.Exit: it has ended with a code of its own.
+        typer.TyperException: the command line is wrong.
+    """
+    command = typer.main.get_command(app)
+    words = with_shell_named(arguments)
+    with command.make_context("mlxbun", words, obj=session) as context:
+        command.invoke(context)
 
 
 def debugging() -> bool:

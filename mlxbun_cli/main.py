@@ -13,11 +13,16 @@ from mlxbun_cli._layout import find_stranger
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-INTERRUPTED = 130  # 128 + SIGINT, as shells report it
+# 128 and the number of a signal, as shells report it.
+INTERRUPTED = 130  # SIGINT
+UNREAD = 141  # SIGPIPE
+
+_HINT = "Run it again with MLXBUN_DEBUG=1 for the traceback, and report it."
 
 
 def main() -> None:
     """Run mlxbun and leave the process with its exit code."""
+    _hold_standard_descriptors()
     sys.unraisablehook = _raise_interrupts_again(sys.unraisablehook)
     try:
         if stranger := find_stranger():
@@ -39,37 +44,60 @@ def run(arguments: list[str]) -> int:
     Errors of ours are shown as two sentences. Anything else is a defect: one sentence, and the
     traceback only with `MLXBUN_DEBUG=1`.
     """
-    from typer import Abort, TyperException
+    from typer import Abort, Exit, TyperException
 
     from commands._shared.console import Console, ReaderGone
     from commands._shared.failure import exit_code
     from core.errors import MlxbunError
-    from mlxbun_cli.app import app, debugging
-    from mlxbun_cli.completion.options import with_shell_named
+    from mlxbun_cli.app import debugging, invoke, new_session
 
-    console = Console()
+    session = new_session()
+    console = Console(json_mode=_wants_json(arguments), streams=session.streams)
     try:
-        code = app(with_shell_named(arguments), standalone_mode=False, prog_name="mlxbun")
+        invoke(arguments, session)
+    except Exit as end:
+        code = end.exit_code
     except MlxbunError as error:
         console.error(error)
-        return exit_code(error)
+        code = exit_code(error)
     except TyperException as mistake:
-        if said := mistake.format_message():  # `mlxbun` alone has shown its help instead
-            console.note(f"mlxbun: {said}")
-            console.note("  See `mlxbun --help`, or --help behind a command.")
-        return mistake.exit_code
+        code = mistake.exit_code
+        hint = "See `mlxbun --help`, or --help behind a command."
+        console.fail(mistake.format_message(), hint=hint, code=code)
     except (KeyboardInterrupt, Abort):
-        console.note("mlxbun: interrupted")
-        return INTERRUPTED
-    except ReaderGone:  # `mlxbun ls | head -1`: not a failure
-        return 0
+        code = INTERRUPTED
+    except ReaderGone:  # `mlxbun ls | true`: it is not known how much was read
+        code = UNREAD
     except Exception as defect:
         if debugging():
             raise
-        console.note(f"mlxbun: internal error: {type(defect).__name__}: {defect}")
-        console.note("  Run it again with MLXBUN_DEBUG=1 for the traceback, and report it.")
-        return 1
-    return code if isinstance(code, int) else 0
+        code = 1
+        console.fail(_sentence(defect), hint=_HINT, code=code)
+    else:
+        code = 0
+    return code
+
+
+def _wants_json(arguments: list[str]) -> bool:
+    """Tell before the command line is read: what is wrong with it is JSON, too."""
+    end = arguments.index("--") if "--" in arguments else None
+    return "--json" in arguments[:end]
+
+
+def _sentence(defect: Exception) -> str:
+    if isinstance(defect, OSError) and defect.strerror:
+        where = f"{defect.filename}: " if defect.filename else ""
+        return f"{where}{defect.strerror}."
+    return f"internal error: {type(defect).__name__}: {defect}"
+
+
+def _hold_standard_descriptors() -> None:
+    """Open those that are closed on nothing: else the next file opened would be our stdout."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 def _complete() -> int:

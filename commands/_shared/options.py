@@ -8,6 +8,41 @@ import typer
 
 from commands._shared.completion import blas, dequantize, prefill
 
+EVERYWHERE = "Everywhere"
+"""The panel of what every command takes."""
+
+
+def _make_quiet(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        context.obj = context.obj.made_quiet()
+
+
+def _take_offline(context: typer.Context, wanted: bool) -> None:
+    if wanted:
+        context.obj = context.obj.taken_offline()
+
+
+QuietOption = Annotated[
+    bool,
+    typer.Option(
+        "--quiet",
+        "-q",
+        help="Print data and errors, no notes and no progress.",
+        callback=_make_quiet,
+        expose_value=False,
+        rich_help_panel=EVERYWHERE,
+    ),
+]
+OfflineOption = Annotated[
+    bool,
+    typer.Option(
+        "--offline",
+        help="Use no network, as with MLXBUN_OFFLINE=1 or HF_HUB_OFFLINE=1.",
+        callback=_take_offline,
+        expose_value=False,
+        rich_help_panel=EVERYWHERE,
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 BatchOption = Annotated[
     int | None, typer.Option("--batch", help="Requests decoded together; 1 is serial [8].")

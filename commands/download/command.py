@@ -60,9 +60,9 @@ def download(
             )
         _fetch_starter(session, console, memory_budget)
         return
-    from commands.download.showing import told_failures
+    from commands.download.showing import comforted
 
-    with told_failures(console):
+    with comforted(console):
         if memory_budget is not None:
             raise UsageProblem("--memory-budget chooses the size of the starter, of nothing else.")
         request = _request(name, include or [], exclude or [])
@@ -153,11 +153,8 @@ def _fetch_starter(session: Session, console: Console, memory_budget: float | No
             on_note=console.note,
         )
     size = snapshot_size(starter.folder)
-    console.record(
-        {
-            "id": starter.model_id,
-            "folder": str(starter.folder),
-            "size": format_bytes(size),
-            **({"size_bytes": size} if console.json_mode else {}),
-        }
-    )
+    record = {"id": starter.model_id, "folder": str(starter.folder)}
+    if console.json_mode:
+        console.event({"event": "done", **record, "size_bytes": size})
+    else:
+        console.record({**record, "size": format_bytes(size)})

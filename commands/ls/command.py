@@ -16,8 +16,6 @@ from core.registry.selection import SortKey, Wanted, arrange, quantization_test,
 from core.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from commands._shared.console import Console
     from commands._shared.session import Session
     from core.registry.library import ModelCard
@@ -106,14 +104,14 @@ def ls(
     if json:
         from commands.ls.plain import as_json
 
-        console.json([as_json(card) for card in chosen])
+        console.json({"models": [as_json(card) for card in chosen]})
     elif chosen:
         columns = columns_for(
             all_revisions=all_revisions,
             dated=sort is SortKey.DATE,
             piped=console.width is None,
         )
-        _show(chosen, columns, console, styled=_is_styled(session.environ))
+        _show(chosen, columns, console)
         _sum_up(chosen, console, "snapshot" if all_revisions else "model")
     elif cards:
         console.note(f"None of the {len(cards)} models here is meant.")
@@ -122,12 +120,11 @@ def ls(
         console.note("  `mlxbun download starter` fetches a first one.")
 
 
-def _show(
-    cards: list[ModelCard], columns: list[CardColumn], console: Console, *, styled: bool
-) -> None:
+def _show(cards: list[ModelCard], columns: list[CardColumn], console: Console) -> None:
     heads = [column.head for column in columns]
     rows = [row_for(card, columns) for card in cards]
-    console.text("\n".join(lay_out(heads, rows, width=console.width, styled=styled)) + "\n")
+    lines = lay_out(heads, rows, width=console.width, styled=console.styled)
+    console.text("\n".join(lines) + "\n")
 
 
 def _sum_up(cards: list[ModelCard], console: Console, thing: str) -> None:
@@ -137,10 +134,6 @@ def _sum_up(cards: list[ModelCard], console: Console, thing: str) -> None:
     console.note(f"{things}, {format_bytes(disk_bytes(cards))} on disk")
     if console.width is not None and any(map(has_footnote, cards)):
         console.note("* mlxbun loads the text part")
-
-
-def _is_styled(environ: Mapping[str, str]) -> bool:
-    return not environ.get("NO_COLOR") and environ.get("TERM") != "dumb"
 
 
 def _folders(given: list[str] | None) -> list[str] | None:

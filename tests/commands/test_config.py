@@ -17,7 +17,8 @@ def _setting(environ: Environ, name: str) -> tuple[Any, str]:
     """Return a setting's value and source."""
     done = mlxbun("config", "show", "--json", environ=environ)
     assert done.returncode == 0
-    return next((r["value"], r["source"]) for r in json.loads(done.stdout) if r["name"] == name)
+    rows = json.loads(done.stdout)["settings"]
+    return next((r["value"], r["source"]) for r in rows if r["name"] == name)
 
 
 def _set(environ: Environ, *arguments: str) -> None:

@@ -22,7 +22,7 @@ def _report(environ: Environ, *arguments: str) -> dict[str, Any]:
 
 def test_json_has_every_part(environ: Environ) -> None:
     report = _report(environ)
-    assert set(report) == {"machine", "computing", "folders", "to_fix"}
+    assert set(report) == {"schema", "machine", "computing", "folders", "to_fix"}
     assert {"system", "processor", "memory", "python"} <= set(report["machine"])
     assert {"backend", "blas", "compiler", "mlx", "device"} <= set(report["computing"])
     assert set(report["folders"]) == {"settings", "cache", "hugging_face_cache", "free_there"}

@@ -194,7 +194,7 @@ def test_a_reader_that_has_seen_enough(environ: Environ, endless_model: str) -> 
         assert process.stderr is not None
         assert os.read(process.stdout.fileno(), 5)
         process.stdout.close()
-        assert process.wait(30) == 0
+        assert process.wait(30) == 141
         assert process.stderr.read() == b""
 
 

@@ -55,7 +55,7 @@ def _plain(folder: Path) -> Path:
 def _ids(environ: Environ, *arguments: str) -> list[str]:
     done = mlxbun("ls", "--json", *arguments, environ=environ)
     assert done.returncode == 0, done.stderr
-    return [row["id"] for row in json.loads(done.stdout)]
+    return [row["id"] for row in json.loads(done.stdout)["models"]]
 
 
 def test_a_table_for_people(tmp_path: Path, environ: Environ) -> None:
@@ -73,7 +73,7 @@ def test_json_for_programs(tmp_path: Path, environ: Environ) -> None:
     folder = _add(tmp_path, "org/one")
     _add(tmp_path, "org/two", files={"model.safetensors": b"cut"}, quantization=None)
     done = mlxbun("ls", "--json", environ=environ)
-    one, two = json.loads(done.stdout)
+    one, two = json.loads(done.stdout)["models"]
     assert done.stderr == ""
     assert one.pop("modified").endswith("+00:00")
     assert one == {
@@ -198,7 +198,7 @@ def test_folders_of_models_by_every_layer(tmp_path: Path, environ: Environ) -> N
     assert _ids(environ | {"MLXBUN_MODEL_FOLDERS": str(one)}) == ["one"]
     assert _ids(environ, "--model-folders", str(two)) == ["two"]
     done = mlxbun("ls", "--json", "--model-folders", "b", environ=environ, cwd=tmp_path)
-    (row,) = json.loads(done.stdout)
+    (row,) = json.loads(done.stdout)["models"]
     assert (row["id"], row["source"], row["commit"]) == ("org/two", "folder", None)
     assert row["folder"] == str(two)
 
@@ -281,7 +281,7 @@ def test_other_verbs_do_not_bring_sqlite_along(environ: Environ) -> None:
 @pytest.mark.starter
 def test_the_starter_is_listed(starter_folder: Path, environ: Environ) -> None:
     hub = {"HF_HUB_CACHE": str(starter_folder.parents[2])}
-    (row,) = json.loads(mlxbun("ls", "--json", environ=environ | hub).stdout)
+    (row,) = json.loads(mlxbun("ls", "--json", environ=environ | hub).stdout)["models"]
     assert row["id"] == "mlxbun/SmolLM2-135M-Instruct-4bit"
     assert (row["type"], row["context"], row["supported"]) == ("llama", 8192, True)
     assert row["parameters"] == 134_515_008

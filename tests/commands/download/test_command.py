@@ -156,8 +156,8 @@ def test_refusals(
     assert not _cache(home).exists()
     if arguments[0] != "starter":
         (event,) = _lines(mlxbun("download", *arguments, "--json", environ=home).stdout)
-        assert (event["event"], event["exit_code"]) == ("failed", code)
-        assert event["message"] in done.stderr
+        assert (event["event"], event["error"]["exit_code"]) == ("failed", code)
+        assert event["error"]["message"] in done.stderr
 
 
 def test_offline_and_no_network(home: dict[str, str]) -> None:
