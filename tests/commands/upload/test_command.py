@@ -9,6 +9,7 @@ import random
 import re
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -207,6 +208,20 @@ def test_the_token_is_shown_nowhere(home: dict[str, str], hub: UploadHub, folder
             assert SECRET not in done.stdout + done.stderr
     kept = [path.read_bytes() for path in Path(home["HOME"]).parent.rglob("*") if path.is_file()]
     assert not any(SECRET.encode() in content for content in kept)
+
+
+def test_neither_arrays_nor_transformers_are_imported(home: dict[str, str], folder: Path) -> None:
+    script = (
+        "import sys\nfrom mlxbun_cli.main import run\ncode = run(sys.argv[1:])\n"
+        "print(code, [m for m in sys.modules if m.split('.')[0] in"
+        " ('mlx', 'mlx_lm', 'numpy', 'transformers', 'torch', 'hf_xet')])"
+    )
+    for more in (["--dry-run"], []):
+        done = subprocess.run(
+            [sys.executable, "-c", script, "upload", str(folder), "--to", REPO, *more],
+            env=home, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert done.stdout.splitlines()[-1] == "0 []"
 
 
 # Interrupted and gone on with

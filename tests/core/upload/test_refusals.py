@@ -267,6 +267,16 @@ def test_the_token_goes_to_the_hub_alone(desk: Desk) -> None:
     assert any(SECRET in str(request.headers) for request in desk.hub.requests)
 
 
+def test_a_redirection_elsewhere_gets_no_token(desk: Desk) -> None:
+    place = {"Location": f"{desk.hub.storage_url}/api/whoami-v2"}
+    desk.hub.refusals = [
+        Refusal(method="GET", path="/api/models/me/name", status=302, headers=place)
+    ]
+    _refused(desk)
+    (away,) = [request for request in desk.hub.requests if not request.on_hub]
+    assert SECRET not in str(away.headers)
+
+
 def test_a_verification_elsewhere_gets_no_token(desk: Desk) -> None:
     """The library shows the token to whatever address it is told to verify at."""
     desk.hub.verify = True
