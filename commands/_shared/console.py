@@ -12,7 +12,7 @@ import math
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from commands._shared.failure import exit_code
+from commands._shared.failure import exit_code, failure_as_json
 from commands._shared.streams import ReaderGone, Streams, is_unicode, whole_characters
 from core.errors import MlxbunError
 from core.units import format_bytes
@@ -106,7 +106,7 @@ class Console:
 
     def event(self, data: Mapping[str, Any]) -> None:
         """Print one line of JSON on stdout: many of them are NDJSON."""
-        self._print(data, "document" if "exit_code" in data else "events", indent=None)
+        self._print(data, "events", indent=None)
 
     def text(self, chunk: str) -> None:
         """Write text to stdout as it is and at once: a streamed answer, a version."""
@@ -139,7 +139,7 @@ class Console:
         if hint:
             self.reply(f"  {hint}")
         if self.json_mode and self._streams.printed != "document":
-            told = {"message": message, "hint": hint, "exit_code": code}
+            told = failure_as_json(message, hint=hint, code=code)
             with suppress(ReaderGone, MlxbunError):
                 self.event({"event": "failed", "error": told})
 
@@ -185,7 +185,7 @@ class Console:
         self, data: Mapping[str, Any], kind: Literal["document", "events"], *, indent: int | None
     ) -> None:
         ascii_alone = not is_unicode(self._streams.out)
-        whole = {"schema": SCHEMA, **_plain(data)} if not isinstance(data, list) else _plain(data)
+        whole = {"schema": SCHEMA, **_plain(data)}
         text = json.dumps(whole, indent=indent, ensure_ascii=ascii_alone, allow_nan=False)
         self._streams.printed = kind
         self._streams.write(text + "\n")

@@ -7,6 +7,8 @@ Codes: 1 failed, 2 wrong usage, 3 not found, 4 does not fit, 5 the machine lacks
 
 from __future__ import annotations
 
+from typing import Any
+
 from core import errors
 
 EXIT_CODES: dict[type[errors.MlxbunError], int] = {
@@ -34,3 +36,13 @@ EXIT_CODES: dict[type[errors.MlxbunError], int] = {
 def exit_code(error: errors.MlxbunError) -> int:
     """Return the exit code of an error: that of its own type, never of a guess."""
     return EXIT_CODES[type(error)]
+
+
+def error_as_json(error: errors.MlxbunError) -> dict[str, Any]:
+    """Return an error as JSON has it, wherever it stands."""
+    return failure_as_json(error.message, hint=error.hint, code=exit_code(error))
+
+
+def failure_as_json(message: str, *, hint: str | None, code: int) -> dict[str, Any]:
+    """Return what went wrong as JSON has it, wherever it stands."""
+    return {"message": message, "hint": hint, "exit_code": code}

@@ -169,9 +169,7 @@ def _show(outcomes: Sequence[Outcome], console: Console, *, whole: bool) -> None
     from commands.fit.plain import as_json, problem_as_json
     from commands.fit.show import show_macs, show_models, show_whole
 
-    if console.json_mode and whole:
-        console.json(as_json(outcomes[0].found[0]))
-    elif console.json_mode:
+    if console.json_mode:
         told = [as_json(each) for outcome in outcomes for each in outcome.found]
         wrong = [problem_as_json(o.name, o.problem) for o in outcomes if o.problem is not None]
         console.json({"results": [*told, *wrong]})

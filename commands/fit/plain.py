@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from commands._shared.failure import error_as_json
 from core.fit.advice import verdict
 from core.fit.config import NO_LIMIT
 
@@ -58,7 +59,7 @@ def as_json(found: Assessment) -> dict[str, Any]:
 
 def problem_as_json(name: str, problem: MlxbunError) -> dict[str, Any]:
     """Return why nothing can be told of a model."""
-    return {"model": name, "fits": None, "error": problem.message, "hint": problem.hint}
+    return {"model": name, "fits": None, "error": error_as_json(problem)}
 
 
 def _machine(host: Host) -> dict[str, Any]:

@@ -72,20 +72,17 @@ def upload(
     """
     session: Session = context.obj
     console = session.console(json=json)
-    from commands.upload.showing import told_failures
-
-    with told_failures(console):
-        request = _request(path, to, kind, revision)
-        request = _with_choices(
-            request,
-            private=private,
-            message=message,
-            include=include or [],
-            exclude=exclude or [],
-            card=not no_card,
-            keep_card=write_card,
-        )
-        _run(request, session, console, dry_run=dry_run)
+    request = _request(path, to, kind, revision)
+    request = _with_choices(
+        request,
+        private=private,
+        message=message,
+        include=include or [],
+        exclude=exclude or [],
+        card=not no_card,
+        keep_card=write_card,
+    )
+    _run(request, session, console, dry_run=dry_run)
 
 
 def _request(path: Path, to: str, kind: str | None, revision: str | None) -> UploadRequest:

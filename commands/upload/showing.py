@@ -6,8 +6,6 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
-from commands._shared.failure import exit_code
-from core.errors import MlxbunError
 from core.registry.files import printable
 from core.units import format_bytes, format_seconds
 from core.upload.events import FileSent, Made, Moved, Noted, Planned, Present, Retrying
@@ -22,7 +20,6 @@ if TYPE_CHECKING:
     from core.upload.job import UploadResult
     from core.upload.plan import UploadPlan
 
-SCHEMA = 1  # of the JSON lines
 _LINE_SECONDS = 1.0  # between two lines of progress
 _KINDS = {"model": "a model", "adapter": "an adapter", "dataset": "a data set", "files": "files"}
 _STAGES = {"reading": "reading", "sending": "sending"}
@@ -39,18 +36,6 @@ def shown_events(console: Console) -> Iterator[OnEvent]:
             yield shown
     except KeyboardInterrupt:
         console.note("What has been sent is kept: the same command sends the rest.")
-        raise
-
-
-@contextmanager
-def told_failures(console: Console) -> Iterator[None]:
-    """End the lines for a program with what went wrong in the block."""
-    try:
-        yield
-    except MlxbunError as error:
-        if console.json_mode:
-            told = {"message": error.message, "hint": error.hint, "exit_code": exit_code(error)}
-            console.event({"event": "failed", **told})
         raise
 
 
@@ -77,7 +62,6 @@ def plan_event(plan: UploadPlan) -> dict[str, Any]:
     request = plan.request
     return {
         "event": "plan",
-        "schema": SCHEMA,
         "id": request.target.repo_id,
         "type": plan.repo_type,
         "kind": plan.kind,

@@ -41,7 +41,12 @@ def told(*arguments: str, environ: Environ, code: int = 0) -> Any:
     assert done.returncode == code, done.stderr
     document = json.loads(done.stdout)
     assert document["schema"] == 1
-    return document.get("results", document)
+    return document["results"]
+
+
+def told_one(*arguments: str, environ: Environ, code: int = 0) -> Any:
+    (found,) = told(*arguments, environ=environ, code=code)
+    return found
 
 
 def test_one_model_has_its_verdict_and_its_numbers(tiny_model: str, environ: Environ) -> None:
@@ -56,7 +61,7 @@ def test_one_model_has_its_verdict_and_its_numbers(tiny_model: str, environ: Env
 
 
 def test_json_holds_every_number(large: str, environ: Environ) -> None:
-    found = told(large, "--sku", "M4 Max 64", "--ctx", "4096", environ=environ)
+    found = told_one(large, "--sku", "M4 Max 64", "--ctx", "4096", environ=environ)
     assert found["model"] == "Llama-8B-4bit"
     assert found["downloaded"] is True
     assert found["fits"] is True
@@ -88,28 +93,28 @@ def test_what_does_not_fit_ends_with_four(large: str, environ: Environ) -> None:
     assert done.stdout.startswith("does not fit: needs ")
     assert "; use --ctx " in done.stdout.splitlines()[0]
     assert done.stderr == ""
-    assert told(large, "--sku", "M1 8", environ=environ, code=4)["fits"] is False
+    assert told_one(large, "--sku", "M1 8", environ=environ, code=4)["fits"] is False
 
 
 def test_the_advice_works(large: str, environ: Environ) -> None:
-    advice = told(large, "--sku", "M1 8", environ=environ, code=4)["advice"]
-    assert told(large, "--sku", "M1 8", *advice.split(), environ=environ)["fits"] is True
+    advice = told_one(large, "--sku", "M1 8", environ=environ, code=4)["advice"]
+    assert told_one(large, "--sku", "M1 8", *advice.split(), environ=environ)["fits"] is True
 
 
 def test_another_budget_is_another_machine(large: str, environ: Environ) -> None:
     enough = ("--memory-budget", "12", "--dequantize", "off")
-    assert told(large, *enough, environ=environ)["usable_bytes"] == 12 * 10**9
-    small = told(large, "--memory-budget", "4", environ=environ, code=4)
+    assert told_one(large, *enough, environ=environ)["usable_bytes"] == 12 * 10**9
+    small = told_one(large, "--memory-budget", "4", environ=environ, code=4)
     assert small["usable_bytes"] == 4 * 10**9
-    mac = told(large, "--sku", "M4 16", "--memory-budget", "14", environ=environ)
+    mac = told_one(large, "--sku", "M4 16", "--memory-budget", "14", environ=environ)
     assert mac["usable_bytes"] == 14 * 10**9
 
 
 def test_rows_and_kv_bits_count(large: str, environ: Environ) -> None:
     mac = ("--sku", "M4 Max 64", "--ctx", "8192")
-    one = told(large, *mac, environ=environ)
-    four = told(large, *mac, "--batch", "4", environ=environ)
-    packed = told(large, *mac, "--kv-bits", "8", environ=environ)
+    one = told_one(large, *mac, environ=environ)
+    four = told_one(large, *mac, "--batch", "4", environ=environ)
+    packed = told_one(large, *mac, "--kv-bits", "8", environ=environ)
     assert four["kv_bytes"] == 4 * one["kv_bytes"]
     assert packed["kv_bytes"] == one["kv_bytes"] * 8.5 / 16
     shown = mlxbun("fit", large, *mac, "--batch", "4", environ=environ).stdout
@@ -121,7 +126,7 @@ def test_the_weights_say_how_they_lie(large: str, environ: Environ) -> None:
     off = ("--memory-budget", "12", "--dequantize", "off")
     shown = mlxbun("fit", large, *off, environ=environ).stdout
     assert "packed, scales in float32" in shown
-    assert told(large, *off, environ=environ)["weights"]["in_memory"] == "widened"
+    assert told_one(large, *off, environ=environ)["weights"]["in_memory"] == "widened"
     assert "as stored" in mlxbun("fit", large, "--sku", "M4 32", environ=environ).stdout
 
 
@@ -158,7 +163,8 @@ def test_what_is_wrong_with_one_leaves_the_others(
 ) -> None:
     found = told(truncated_model, tiny_model, environ=environ, code=7)
     assert [each["fits"] for each in found] == [True, None]
-    assert "broken" in found[1]["error"]
+    assert "broken" in found[1]["error"]["message"]
+    assert found[1]["error"]["exit_code"] == 7
     done = mlxbun("fit", truncated_model, tiny_model, environ=environ)
     assert done.returncode == 7
     assert "is broken" in done.stdout
@@ -245,7 +251,7 @@ def test_a_model_on_the_hub_is_told_without_its_weights(
     )
     hub.add("acme/far", {"config.json": config, "model.safetensors": weights})
     online = {**environ, "HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0"}
-    found = told("acme/far", environ=online)
+    found = told_one("acme/far", environ=online)
     assert (found["model"], found["downloaded"], found["fits"]) == ("acme/far", False, True)
     assert not (tmp_path / "hub").exists()
     hub.repos["acme/far"].gated = True
@@ -258,7 +264,7 @@ def test_a_model_on_the_hub_is_told_without_its_weights(
 
 def test_what_was_measured_here_is_told_apart(environ: Environ, tmp_path: Path) -> None:
     folder = make_model(tmp_path / "mine")
-    revision = told(str(folder), environ=environ)["revision"]
+    revision = told_one(str(folder), environ=environ)["revision"]
     machine = probe_machine()
     run = make_run(
         model_id="mine",
@@ -275,7 +281,7 @@ def test_what_was_measured_here_is_told_apart(environ: Environ, tmp_path: Path) 
     shown = mlxbun("fit", str(folder), environ=environ).stdout
     assert "61.5 tokens/s, measured 2026-11-29" in shown
     assert "1,000 tokens/s, measured 2026-11-29 over 128 tokens" in shown
-    assert told(str(folder), environ=environ)["measured"]["decode_tps"] == 61.5
+    assert told_one(str(folder), environ=environ)["measured"]["decode_tps"] == 61.5
     assert "predicted" in mlxbun("fit", str(folder), "--sku", "M4 16", environ=environ).stdout
 
 

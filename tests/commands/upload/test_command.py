@@ -168,8 +168,8 @@ def test_refusals(
     assert (done.returncode, done.stdout) == (code, "")
     assert said in done.stderr
     lines = _lines(mlxbun("upload", str(folder), *arguments, "--json", environ=home).stdout)
-    assert (lines[-1]["event"], lines[-1]["exit_code"]) == ("failed", code)
-    assert lines[-1]["message"] in done.stderr
+    assert (lines[-1]["event"], lines[-1]["error"]["exit_code"]) == ("failed", code)
+    assert lines[-1]["error"]["message"] in done.stderr
 
 
 def test_what_cannot_be_uploaded(home: dict[str, str], hub: UploadHub, folder: Path) -> None:
