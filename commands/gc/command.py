@@ -106,7 +106,6 @@ def _show_plan(plan: Plan, console: Console) -> None:
 
 
 def _delete(plan: Plan, session: Session, folders: Sequence[str], console: Console) -> list[Result]:
-    from commands.gc.table import mishap_lines
     from core.gc.execute import execute
     from core.units import format_bytes
 
@@ -115,12 +114,20 @@ def _delete(plan: Plan, session: Session, folders: Sequence[str], console: Conso
         for result in execute(plan, paths=session.paths, model_folders=folders):
             results.append(result)
             if not console.json_mode:
-                for line in mishap_lines(result):
-                    console.note(line)
-    finally:
-        if plan.items and not console.json_mode:
+                _show_mishaps(result, console)
+    finally:  # after Ctrl-C, too
+        if results and not console.json_mode:
             console.note(f"Freed {format_bytes(sum(result.bytes for result in results))}.")
     return results
+
+
+def _show_mishaps(result: Result, console: Console) -> None:
+    from commands.gc.table import failed_lines, skipped_lines
+
+    for line in skipped_lines(result):
+        console.note(line)
+    for line in failed_lines(result):
+        console.reply(line)
 
 
 def _raise_failures(results: Sequence[Result]) -> None:

@@ -66,11 +66,15 @@ def kept_lines(plan: Plan) -> Iterator[str]:
         yield "  --unique deletes snapshots with files that no other one has, too."
 
 
-def mishap_lines(result: Result) -> Iterator[str]:
-    """Yield what of an item is still there and why, a line each; of many skipped ones the first."""
+def skipped_lines(result: Result) -> Iterator[str]:
+    """Yield what of an item has changed or is in use, a line each; of much the first."""
     yield from _told("skipped", result.skipped[:_MOST_LINES])
     if len(result.skipped) > _MOST_LINES:
         yield f"skipped {len(result.skipped) - _MOST_LINES} more"
+
+
+def failed_lines(result: Result) -> Iterator[str]:
+    """Yield what of an item could not be deleted, a line each."""
     yield from _told("not deleted", result.failed)
 
 

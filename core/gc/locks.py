@@ -55,14 +55,14 @@ def holding(path: Path, *, is_ours: bool = False) -> Iterator[bool]:
         OSError: the file cannot be made.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    is_new = is_ours or not path.exists()
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | _FLAGS, 0o664)
+    descriptor, is_new = _open_or_make(path)
     held = False
     try:
-        held = _take(descriptor) and _is_still_there(path, descriptor)
+        held = (is_new and _mark(descriptor)) or _take(descriptor)
+        held = held and _is_still_there(path, descriptor)
         yield held
     finally:
-        if held and is_new:  # before it is let go: whoever waits for it looks again
+        if held and (is_new or is_ours):  # before it is let go: whoever waits for it looks again
             with suppress(OSError):
                 path.unlink()
         os.close(descriptor)
@@ -82,6 +82,15 @@ def holding_existing(path: Path) -> Iterator[bool]:
         os.close(descriptor)
 
 
+def _open_or_make(path: Path) -> tuple[int, bool]:
+    """Return an open lock file, and whether it is new."""
+    flags = os.O_RDWR | _FLAGS
+    try:
+        return os.open(path, flags | os.O_CREAT | os.O_EXCL, 0o664), True
+    except FileExistsError:
+        return os.open(path, flags | os.O_CREAT, 0o664), False
+
+
 def _open(path: Path) -> int:
     try:
         return os.open(path, os.O_RDWR | _FLAGS)
@@ -96,6 +105,18 @@ def _take(descriptor: int) -> bool:
     except OSError as problem:
         return problem.errno not in _HELD and not _is_marked(descriptor)
     return True
+
+
+def _mark(descriptor: int) -> bool:
+    """Make a new file the lock itself, and return whether it is: the disk has no other locks."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as problem:
+        if problem.errno in _HELD:
+            return False
+        os.write(descriptor, f"{os.getpid()}\n{platform.node()}\n".encode())
+        return True
+    return False
 
 
 def _is_marked(descriptor: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 
@@ -104,10 +104,6 @@ class Plan:
     def bytes(self) -> int:
         """Bytes that the disk gets back."""
         return sum(item.bytes for item in self.items)
-
-    def only(self, *kinds: Kind) -> Plan:
-        """Return a plan with those of its items that are of some kinds."""
-        return replace(self, items=tuple(item for item in self.items if item.kind in kinds))
 
     def shares(self) -> list[RepositoryShare]:
         """Return what is superseded, by repository; one without anything is left out."""

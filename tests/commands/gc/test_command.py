@@ -192,7 +192,7 @@ def test_failures_are_told_one_by_one_and_end_in_a_code(box: Box, environ: dict[
     elif subprocess.run(["chattr", "+i", blobs / "a"], check=False).returncode:
         pytest.skip("this disk marks no files")
     try:
-        done = mlxbun("gc", "--yes", environ=environ)
+        done = mlxbun("--quiet", "gc", "--yes", environ=environ)
     finally:
         blobs.chmod(0o755)
         if not os.geteuid():

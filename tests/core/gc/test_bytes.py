@@ -111,12 +111,6 @@ def test_shares_tell_what_is_superseded_by_repository(box: Box) -> None:
         box.blob(b"old" * 100).name,
     }
     assert share.bytes == 311
-    (box.repo() / "blobs" / "x.incomplete").write_bytes(b"x")
-    age(box.repo() / "blobs" / "x.incomplete", 3)
-    plan = box.plan()
-    kinds = [item.kind for item in plan.items]
-    assert kinds == [Kind.SNAPSHOT, Kind.BLOBS, Kind.INCOMPLETE]
-    assert [item.kind for item in plan.only(Kind.SNAPSHOT, Kind.BLOBS).items] == kinds[:2]
 
 
 contents = st.integers(0, 5).map(lambda number: bytes([65 + number]) * (number * 7 + 1))
