@@ -98,6 +98,27 @@ def find_places(shell: str, *, environ: Mapping[str, str], paths: Paths) -> Plac
     return Places(script=script, start_file=start, line=line)
 
 
+def login_remark(shell: str, *, environ: Mapping[str, str], system: str) -> str | None:
+    """Return what is left to do where terminals open login shells, or None.
+
+    bash reads ~/.bash_profile then, and ~/.bashrc only where that one says so.
+
+    Args:
+        shell: which one.
+        environ: the environment.
+        system: `platform.system()`.
+    """
+    if shell != "bash" or system != "Darwin":
+        return None
+    user = Path(environ.get("HOME") or Path.home())
+    for profile in (user / ".bash_profile", user / ".bash_login", user / ".profile"):
+        if profile.is_file():
+            if b"bashrc" in profile.read_bytes():
+                return None
+            return f"Terminals on macOS read {profile} alone: have it read ~/.bashrc."
+    return "Terminals on macOS read ~/.bash_profile alone: make one that reads ~/.bashrc."
+
+
 def find_shell(environ: Mapping[str, str]) -> str:
     """Return the shell that mlxbun was called from, else the user's login shell.
 

@@ -23,7 +23,9 @@ def with_shell_named(arguments: list[str]) -> list[str]:
 def _install(shell: str | None) -> None:
     if shell is None:
         return
-    from mlxbun_cli.completion.install import install
+    from platform import system
+
+    from mlxbun_cli.completion.install import install, login_remark
 
     environ = dict(os.environ)
     shell = _named(shell)
@@ -33,6 +35,8 @@ def _install(shell: str | None) -> None:
     console.note(f"  {done.places.script}")
     if done.places.start_file is not None:
         console.note(f"  {done.places.start_file} has a line that reads it")
+    if remark := login_remark(shell, environ=environ, system=system()):
+        console.note(remark)
     console.note("Shells that start from now on complete mlxbun by Tab.")
     raise typer.Exit
 

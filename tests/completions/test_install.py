@@ -14,7 +14,7 @@ from core.errors import MlxbunError, UsageProblem
 from core.paths import Paths
 from mlxbun_cli.completion import install as installing
 from mlxbun_cli.completion.generate import SCRIPT_FOLDER
-from mlxbun_cli.completion.install import find_places, find_shell, install
+from mlxbun_cli.completion.install import find_places, find_shell, install, login_remark
 from mlxbun_cli.completion.scripts import FILES
 from tests.completions.shells import needs, prompt
 from tests.processes import SCRIPT, environ_of, mlxbun
@@ -167,6 +167,21 @@ def test_else_the_login_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     for environ in ({}, {"SHELL": "/bin/tcsh"}):
         with pytest.raises(UsageProblem, match="cannot be told which shell"):
             find_shell(environ)
+
+
+def test_bash_on_macos_may_need_more(tmp_path: Path) -> None:
+    environ = {"HOME": str(tmp_path)}
+
+    def told(shell: str = "bash", system: str = "Darwin") -> str | None:
+        return login_remark(shell, environ=environ, system=system)
+
+    assert told(system="Linux") is None
+    assert told("zsh") is None
+    assert "make one that reads ~/.bashrc" in str(told())
+    (tmp_path / ".profile").write_text("export A=1\n")
+    assert str(tmp_path / ".profile") in str(told())
+    (tmp_path / ".bash_profile").write_text(". ~/.bashrc\n")
+    assert told() is None
 
 
 def test_folders_that_the_user_has_named(tmp_path: Path) -> None:

@@ -135,6 +135,15 @@ def test_the_function_of_bash(
     assert bash_replies(words, environ=environ) == replies
 
 
+def test_a_bash_without_compopt_completes_too(environ: Mapping[str, str], folder: Path) -> None:
+    """As the one of macOS, 3.2."""
+    needs("bash")
+    start = f"enable -n compopt\nsource '{SCRIPTS / 'mlxbun.bash'}'\n"
+    with prompt("bash", environ=environ, folder=folder, start=start) as ready:
+        assert ready.line_after("mlxbun serve My\\ Mo") == "mlxbun serve My\\ Model "
+        assert ready.line_after("mlxbun serve ./sub") == "mlxbun serve ./sub\\ folder/"
+
+
 def test_bash_offers_what_is_there(environ: Mapping[str, str], server: int) -> None:
     needs("bash")
     models = bash_replies(["mlxbun", "serve", ""], environ=environ)
