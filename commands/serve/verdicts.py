@@ -63,7 +63,7 @@ class ServedFit:
 
 
 class Verdicts:
-    """Judges models, one at a time. Safe in any thread; reads the disk."""
+    """Judges models. Safe in any thread; reads the disk."""
 
     def __init__(
         self,
@@ -88,7 +88,8 @@ class Verdicts:
         self._host = host
         self._figures = figures
         self._usable_bytes = usable_bytes
-        self._lock = Lock()
+        # Two, for the list of many models takes longer than anybody who asks for one can wait.
+        self._listing, self._serving = Lock(), Lock()
         self._known: dict[tuple[object, ...], Verdict | None] = {}
         self._served: tuple[Path, Assessor] | None = None
 
@@ -98,9 +99,11 @@ class Verdicts:
         Raises:
             StoreCorrupt: the cache folder cannot be read.
         """
-        with self._lock:
+        with self._listing:
+            host = self._here()
             known, self._known = self._known, {}
-            return [self._judged(card, known) for card in library(self._paths, self._settings)]
+            cards = library(self._paths, self._settings)
+            return [self._judged(card, host, known) for card in cards]
 
     def served(self, info: ModelInfo, *, context: int) -> ServedFit:
         """Return how the model in memory fits.
@@ -112,7 +115,7 @@ class Verdicts:
         Raises:
             MlxbunError: its files, or the benchmark store, cannot be read.
         """
-        with self._lock:
+        with self._serving:
             assessor, here = self._assessor(info), self._here()
             longest = max(1, context)
             usual = min(USUAL_CONTEXT, longest)
@@ -123,9 +126,8 @@ class Verdicts:
             )
 
     def _judged(
-        self, card: ModelCard, known: dict[tuple[object, ...], Verdict | None]
+        self, card: ModelCard, host: Host, known: dict[tuple[object, ...], Verdict | None]
     ) -> JudgedModel:
-        host = self._here()
         key = (card.folder, card.commit, card.size_bytes, card.modified, host.usable_bytes)
         verdict = known[key] if key in known else _judge(card, host)
         self._known[key] = verdict

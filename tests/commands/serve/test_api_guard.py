@@ -186,3 +186,14 @@ def test_other_machines_may_look_but_not_touch(tmp_path: Path) -> None:
     assert answer.status_code == 403
     assert "machine that the server runs on" in answer.json()["error"]
     assert _asked_from("127.0.0.1", environ, "/api/gc/plan").status_code == 200
+
+
+def test_a_server_that_ends_takes_no_orders(filled: Home) -> None:
+    before = _everything(Path(filled.environ["HOME"]))
+    filled.options.drain.begin()
+    for method, path, body in ROUTES:
+        answer = filled.client.request(method, path, json=body)
+        assert answer.status_code == 503, path
+        problem = answer.json()
+        assert (problem["ok"], "shutting down" in problem["error"]) == (False, True)
+    assert _everything(Path(filled.environ["HOME"])) == before

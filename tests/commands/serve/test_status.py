@@ -172,6 +172,18 @@ def test_the_openapi_document_is_true(client: httpx.Client) -> None:
     assert "http" not in json.dumps(document["paths"])
 
 
+def test_the_document_tells_of_queries_and_of_the_errors_under_api(client: httpx.Client) -> None:
+    paths = client.get("/schema/openapi.json").json()["paths"]
+    search = paths["/api/hub/search"]["get"]
+    assert search["parameters"] == [
+        {"name": "q", "in": "query", "required": True, "schema": {"type": "string"}}
+    ]
+    error = search["responses"]["4XX"]["content"]["application/json"]["schema"]
+    assert error == {"$ref": "#/components/schemas/ApiProblem"}
+    assert paths["/library"]["get"]["parameters"][0]["required"] is False
+    assert set(paths["/api/settings/hf-token"]) == {"get", "post", "delete"}
+
+
 def test_answers_are_what_the_document_says(client: httpx.Client) -> None:
     whole = client.post(
         "/v1/chat/completions", content='{"messages":[{"role":"user","content":""}]}'
