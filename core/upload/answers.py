@@ -76,7 +76,7 @@ def refusal(response: Any, asked: Asked) -> MlxbunError:
         return bad_token(asked)
     if code == "RepoNotFound" or status == 404:
         return _gone(asked, words)
-    if status in (402, 413, 507) or (status == 403 and _about_storage(words)):
+    if lacks_room(status, words):
         return _no_room(asked, words)
     if status == 403:
         return _forbidden(asked, words)
@@ -86,6 +86,12 @@ def refusal(response: Any, asked: Asked) -> MlxbunError:
         f"The Hub answers with status {status} for {asked.target}{_quoted(words)}.",
         hint=f"See whether {asked.page} opens in a browser, and try again. {_KEPT}",
     )
+
+
+def lacks_room(status: int, words: str) -> bool:
+    """Return whether an answer means that the account's storage is full, or a file too large."""
+    said = any(word in words.lower() for word in _STORAGE)
+    return status in (402, 413, 507) or (status == 403 and said)
 
 
 def words_of(response: Any, token: HubToken) -> str:
@@ -179,10 +185,6 @@ def _rejected(asked: Asked, words: str) -> MlxbunError:
         f"The Hub rejects what was sent to {asked.target}{_quoted(words)}.",
         hint=f"Repair what it names, and give the same command again. {_KEPT}",
     )
-
-
-def _about_storage(words: str) -> bool:
-    return any(word in words.lower() for word in _STORAGE)
 
 
 def _quoted(words: str) -> str:

@@ -240,7 +240,9 @@ def _trouble_of(problem: Exception) -> _Trouble | None:
         return _Trouble(f"it cannot be reached ({printable(said, 200)})", unreachable=True)
     if "TimeoutException" in kinds:
         return _Trouble("the connection has gone quiet")
-    return _Trouble("the connection was cut") if "TransportError" in kinds else None
+    if "TransportError" in kinds:
+        return _Trouble("the connection was cut")
+    return _Trouble("its answer cannot be read") if "RequestError" in kinds else None
 
 
 def _trouble_in(response: Any, host: str) -> _Trouble | None:

@@ -5,6 +5,7 @@ Requests go through `core.upload.carrier`, which must be at work.
 
 from __future__ import annotations
 
+import traceback
 from collections import Counter
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,7 @@ from core.upload.answers import (
     Asked,
     bad_token,
     clean,
+    lacks_room,
     may_not_create,
     no_namespace,
     refusal,
@@ -113,7 +115,8 @@ class Hub:
             if private and not is_private:
                 raise self._is_public(made=before is None)
             head = self._head()
-            made_branch = head is None
+            # A repository without any commit has no main: the first commit makes it.
+            made_branch = head is None and self._target.branch != MAIN
             if made_branch:
                 self._make_branch()
                 head = self._head()
@@ -239,10 +242,10 @@ class Hub:
                 exist_ok=True,
             )
         except HfHubHTTPError as problem:
-            told = refusal(problem.response, self._asked)
-            if problem.response.status_code not in (403, 404) or " room " in told.message:
-                raise told from None
+            status = problem.response.status_code
             words = words_of(problem.response, self._asked.token)
+            if status not in (403, 404) or lacks_room(status, words):
+                raise refusal(problem.response, self._asked) from None
             raise self._why_not(words) from None
 
     def _why_not(self, words: str) -> MlxbunError:
@@ -282,8 +285,6 @@ class Hub:
         return False
 
     def _make_branch(self) -> None:
-        if self._target.branch == MAIN:  # a repository without any commit: the first one makes it
-            return
         self._api.create_branch(
             self._target.repo_id,
             branch=self._target.branch,
@@ -325,11 +326,12 @@ class Hub:
             if isinstance(found, HfHubHTTPError):
                 return refusal(found.response, self._asked)
             if isinstance(found, OfflineModeIsEnabled):
-                return UploadFailed("HF_HUB_OFFLINE is set, so nothing is uploaded.")
+                return UploadFailed(
+                    "HF_HUB_OFFLINE is set, so nothing is uploaded.", hint="Unset it to upload."
+                )
             found = found.__cause__ or found.__context__
-        if isinstance(problem, ValueError | KeyError | TypeError | AttributeError):
-            return self._nonsense(problem)
-        return problem
+        foreign = isinstance(problem, ValueError | KeyError | TypeError | AttributeError)
+        return self._nonsense(problem) if foreign and not _is_ours(problem) else problem
 
     def _bad_block(self, problem: ValueError) -> MlxbunError:
         words = clean(str(problem).removeprefix(_BAD_BLOCK), self._asked.token)
@@ -345,6 +347,12 @@ class Hub:
             f"The Hub's answer about {self._target} makes no sense ({words}).",
             hint=f"Check HF_ENDPOINT ({self._asked.endpoint}), or report it to whoever runs it.",
         )
+
+
+def _is_ours(problem: Exception) -> bool:
+    """Return whether an exception comes from our own code: a defect, and not the Hub's."""
+    frames = [frame for frame, _ in traceback.walk_tb(problem.__traceback__)]
+    return str(frames[-1].f_globals.get("__name__")).startswith("core.")
 
 
 class _Addition(CommitOperationAdd):

@@ -8,11 +8,12 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from core.download.client import checked_endpoint
-from core.download.hub import endpoint_of, offline_switch
+from core.download.hub import endpoint_of
 from core.download.patience import Patience
 from core.download.work import Work, wait_for
 from core.errors import MlxbunError, UploadFailed
 from core.hf_token import find_token
+from core.offline import offline_switch
 from core.paths import atomic_write
 from core.upload.answers import Asked, no_token
 from core.upload.card import README, owner_of, updated
@@ -113,7 +114,7 @@ class _Job:
         if (name := offline_switch(environ)) is not None:
             raise UploadFailed(
                 f"{name} is set, so nothing is uploaded.",
-                hint=f"Unset {name}; --dry-run shows without a network what would be.",
+                hint=f"Do without {name}; --dry-run shows without a network what would be.",
             )
         self._plan = plan
         self._endpoint = checked_endpoint(endpoint_of(environ))
@@ -146,6 +147,11 @@ class _Job:
             raise (ending.reason or self._ended()) from None
         except MlxbunError as problem:
             raise (ending.reason or problem) from None
+        except Stale as problem:  # before anything was offered: it answers from somewhere else
+            raise UploadFailed(
+                f"The Hugging Face Hub does not help: {problem}.",
+                hint=f"Check HF_ENDPOINT, and whether {self._endpoint} opens.",
+            ) from None
 
     def _ended(self) -> MlxbunError:
         return UploadFailed(f"The upload to {self._plan.request.target} was ended.", hint=_KEPT)

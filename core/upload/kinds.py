@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from core.errors import BadModelFiles, NotFound
 from core.registry.files import printable
-from core.registry.snapshot import find_problem
+from core.registry.snapshot import INDEX, find_problem
+from core.registry.weights import WEIGHTS
 
 if TYPE_CHECKING:
     from core.upload.target import RepoType
@@ -70,10 +72,12 @@ def _kind_of_folder(folder: Path) -> Kind | BadModelFiles:
             f"{_shown(folder)} cannot be read: {problem.strerror}.",
             hint="Make it readable for you.",
         )
-    if "config.json" in names and any(name.endswith(".safetensors") for name in names):
+    if "config.json" in names and (INDEX in names or fnmatch.filter(names, WEIGHTS)):
         return _model(folder)
     if ADAPTER_CONFIG in names:
         return "adapter" if ADAPTER_WEIGHTS in names else _no_adapter(folder, names)
+    if "config.json" in names and any(name.endswith(".safetensors") for name in names):
+        return _model(folder)
     if _holds_data(folder):
         return "dataset"
     return _unknown(folder, names)
@@ -123,7 +127,7 @@ def _kind_of_file(file: Path) -> Kind | BadModelFiles:
 def _holds_data(folder: Path) -> bool:
     for parent, folders, names in os.walk(folder):
         depth = len(Path(parent).relative_to(folder).parts)
-        folders[:] = [name for name in folders if name[:1] not in ".~_" and depth < _DEEPEST]
+        folders[:] = [name for name in folders if name[:1] != "." and depth < _DEEPEST]
         if any(name.lower().endswith(DATA_ENDINGS) and name[:1] != "." for name in names):
             return True
     return False

@@ -207,6 +207,11 @@ def _local_card(source: Path) -> str | None:
 def _check_request(request: UploadRequest) -> None:
     if request.keep_card and not request.card:
         raise UsageProblem("--write-card and --no-card exclude each other.")
+    selected = request.selection.include or request.selection.exclude
+    if selected and request.source.is_file():
+        raise UsageProblem("--include and --exclude choose files of a folder, and this is a file.")
+    if request.keep_card and fits(README, request.selection.exclude):
+        raise UsageProblem(f"--write-card and an --exclude that fits {README} exclude each other.")
     if request.keep_card and request.source.is_file():
         raise UsageProblem(
             "--write-card needs a folder to write into, and this is a file.",

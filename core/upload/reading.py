@@ -104,8 +104,7 @@ class WatchedFile(io.RawIOBase):
             on_read: hears of every piece.
 
         Raises:
-            UploadFailed: it is another file by now.
-            OSError: it cannot be opened.
+            UploadFailed: it is another file by now, or cannot be opened.
         """
         super().__init__()
         self.name = file.name
@@ -115,7 +114,7 @@ class WatchedFile(io.RawIOBase):
         self._on_read = on_read
         self._digest = hashlib.sha256()
         self._digested = 0
-        self._file = file.path.open("rb", buffering=0)
+        self._file = self._open()
         _check_stamp(self._file.fileno(), file, ending)
 
     def readable(self) -> bool:
@@ -139,11 +138,15 @@ class WatchedFile(io.RawIOBase):
 
         Raises:
             Cancelled: the end has come.
-            UploadFailed: what was read is not what was promised; this piece is not handed out.
+            UploadFailed: it cannot be read, or what was read is not what was promised; this piece
+                is not handed out.
         """
         self._ending.check()
         start = self._file.tell()
-        count = self._file.readinto(buffer) or 0
+        try:
+            count = self._file.readinto(buffer) or 0
+        except OSError as problem:
+            raise self._ending.fail(unread(self.name, problem)) from None
         if start == 0:
             self._digest, self._digested = hashlib.sha256(), 0
         if start == self._digested:
@@ -157,6 +160,14 @@ class WatchedFile(io.RawIOBase):
         """Close the file."""
         self._file.close()
         super().close()
+
+    def _open(self) -> io.FileIO:
+        try:
+            return io.FileIO(self._watched.path, "rb")
+        except FileNotFoundError:
+            raise self._ending.fail(changed(self.name)) from None
+        except OSError as problem:
+            raise self._ending.fail(unread(self.name, problem)) from None
 
     def _check(self, position: int, *, at_end: bool) -> None:
         size = self._watched.size

@@ -283,11 +283,16 @@ def test_another_readme_stands_in(desk: Desk) -> None:
 def test_requests_that_contradict_themselves(desk: Desk, tmp_path: Path) -> None:
     with pytest.raises(UsageProblem, match="exclude each other"):
         desk.plan(card=False, keep_card=True)
+    with pytest.raises(UsageProblem, match=r"--exclude that fits README\.md"):
+        desk.plan(exclude=("*.md",), keep_card=True)
     with pytest.raises(UsageProblem, match="needs a message"):
         desk.plan(message=" ")
     file = fill(tmp_path / "d", {"a.jsonl": b"{}\n"}) / "a.jsonl"
     with pytest.raises(UsageProblem, match="this is a file"):
         desk.plan(source=file, keep_card=True)
+    for selected in ({"include": ("*",)}, {"exclude": ("*.md",)}):
+        with pytest.raises(UsageProblem, match="choose files of a folder"):
+            desk.plan(source=file, **selected)  # type: ignore[arg-type]
     snapshot = add_model(desk.paths.hub_cache, "org/base", config=MODEL["config.json"])
     with pytest.raises(UsageProblem, match="into a snapshot"):
         desk.plan(source=snapshot, keep_card=True)

@@ -25,6 +25,7 @@ from tests.fakehub import weights
         ({**MODEL, "train.jsonl": b"{}\n"}, "model"),
         ({**adapter_files(), "train.jsonl": b"{}\n"}, "adapter"),
         ({**MODEL, **adapter_files()}, "model"),
+        ({"config.json": b"{}", **adapter_files()}, "adapter"),
     ],
 )
 def test_kinds(files: dict[str, bytes], kind: str, tmp_path: Path) -> None:

@@ -272,7 +272,9 @@ def test_a_redirection_elsewhere_gets_no_token(desk: Desk) -> None:
     desk.hub.refusals = [
         Refusal(method="GET", path="/api/models/me/name", status=302, headers=place)
     ]
-    _refused(desk)
+    assert _refused(desk).message == (
+        "The Hugging Face Hub does not help: its storage answers with status 401."
+    )
     (away,) = [request for request in desk.hub.requests if not request.on_hub]
     assert SECRET not in str(away.headers)
 

@@ -9,13 +9,16 @@ import threading
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from huggingface_hub import constants
 
 from core.download.work import Work
 from core.errors import UploadFailed
 from core.upload import hub as hub_side
 from core.upload.events import Event, FileSent, Moved, Present, Retrying
+from core.upload.gather import LocalFile
 from core.upload.job import Pace, _Job
 from tests.core.upload.conftest import MODEL, QUICK, REPO, WEIGHTS, Desk, fill
 from tests.core.upload.hub import Broken, Refusal
@@ -168,6 +171,35 @@ def test_offline(desk: Desk, name: str) -> None:
     assert desk.hub.log == []
 
 
+def test_a_library_that_was_told_to_stay_offline(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    assert "HF_HUB_OFFLINE is set" in _failed(desk).message
+
+
+def test_a_defect_of_ours_is_not_blamed_on_the_hub(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise KeyError("ours")
+
+    fail.__globals__["__name__"] = "core.upload.hub"
+    try:
+        monkeypatch.setattr(hub_side.Hub, "_head", fail)
+        with pytest.raises(KeyError):
+            desk.upload()
+    finally:
+        fail.__globals__["__name__"] = __name__
+
+
+def test_answers_that_cannot_be_read(desk: Desk) -> None:
+    encoded = {"Content-Encoding": "gzip"}
+    desk.hub.refusals = [Refusal(path="/preupload/", status=200, headers=encoded)]
+    desk.upload()
+    assert _retries(desk) == [("the Hub", "its answer cannot be read")]
+
+
 def test_a_hub_that_goes_away(desk: Desk) -> None:
     """It is waited for once it has been there, but not for ever."""
     with socket.socket() as free:
@@ -318,6 +350,26 @@ class _Grower(_Meddler):
 def test_a_file_that_goes_or_grows(desk: Desk, meddler: type[_Meddler]) -> None:
     error = _upload_with(desk, meddler(desk.folder / "tokenizer.json", _has_read))
     assert error.message.startswith("tokenizer.json changed")
+
+
+def test_a_large_file_that_goes_just_before_it_is_sent(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original = hub_side._Addition.watch
+    told = [False]
+
+    def watch(addition: hub_side._Addition, file: LocalFile, *more: Any) -> None:
+        original(addition, file, *more)
+        if file.name == "model.safetensors":
+            file.path.unlink()
+            if told[0]:
+                file.path.mkdir()
+
+    monkeypatch.setattr(hub_side._Addition, "watch", watch)
+    assert _failed(desk).message.startswith("model.safetensors changed")
+    fill(desk.folder, {"model.safetensors": WEIGHTS})
+    told[0] = True
+    assert _failed(desk).message == "model.safetensors cannot be read: Is a directory."
 
 
 def test_a_file_that_cannot_be_opened_any_more(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
