@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, settings
 
 from core.download import fetch_starter
 from core.paths import Paths
+from tests.processes import NOWHERE
 
 # On a fresh clone the first text takes a second: hypothesis builds its table of characters.
 settings.register_profile("mlxbun", suppress_health_check=[HealthCheck.too_slow])
@@ -38,7 +39,8 @@ def starter_paths() -> Paths:
 def starter_folder(starter_paths: Paths) -> Path:
     """Return the folder of the starter's snapshot."""
     # Always the wheel's model, whatever this machine reaches: tests compare its exact answers.
-    environ = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    kept = {name: value for name, value in os.environ.items() if not name.endswith("_OFFLINE")}
+    environ = {**kept, "HF_ENDPOINT": NOWHERE}
     starter = fetch_starter(
         paths=starter_paths, environ=environ, memory_budget_bytes=0, has_gpu=False
     )

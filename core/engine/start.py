@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from core.engine.request import SamplingParams
 from core.errors import BackendMissing
 from core.machine.compute import ComputePlan, prepare_compute
+from core.offline import offline_switch
 from core.units import GIB
 
 if TYPE_CHECKING:
@@ -100,7 +101,8 @@ def find_model(
         return found
     from core.download import fetch_starter
 
-    on_note("There is no starter model in the Hugging Face cache yet: fetching it.")
+    if offline_switch(environ) is None:
+        on_note("There is no starter model in the Hugging Face cache yet: fetching it.")
     return fetch_starter(
         paths=paths,
         environ=environ,

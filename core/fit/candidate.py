@@ -11,7 +11,6 @@ from core.fit.families import read_shape
 from core.fit.remote import is_repo_id, look_at
 from core.fit.weights import local_tensors, weigh
 from core.hf_token import find_token
-from core.offline import offline_switch
 from core.registry.files import read_json
 from core.registry.resolve import find_starter, resolve_model
 
@@ -85,7 +84,7 @@ def find_candidate(
     try:
         here = resolve_model(name, hub_cache=paths.hub_cache, model_folders=model_folders)
     except NotFound:
-        if not is_repo_id(name) or offline_switch(environ) is not None:
+        if not is_repo_id(name):
             raise
         return _on_the_hub(name, paths, environ)
     return read_candidate(here)

@@ -84,7 +84,8 @@ def look_at(name: str, *, environ: Mapping[str, str], token: HubToken | None) ->
         raise UsageProblem(f"{name[:80]!r} is no repository on the Hub.", hint="Write org/name.")
     if (switch := offline_switch(environ)) is not None:
         raise DownloadFailed(
-            f"The Hub is not asked for {name}: {switch} is set.", hint=f"Unset {switch}."
+            f"The Hub is not asked for {name}: {switch} is set.",
+            hint=f"Do without {switch}; `mlxbun ls` shows what is here.",
         )
     endpoint = (environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
     headers = {"User-Agent": "mlxbun", "Accept-Encoding": "identity"}

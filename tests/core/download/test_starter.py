@@ -193,11 +193,16 @@ def test_a_hub_that_refuses_the_files_leaves_the_package_index(
     assert not scan_cache_dir(paths.hub_cache).warnings
 
 
-@pytest.mark.parametrize("name", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"])
-def test_offline_is_respected(name: str, hub: FakeHub) -> None:
+@pytest.mark.parametrize("name", ["HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE", "MLXBUN_OFFLINE"])
+def test_offline_nobody_is_asked(name: str, paths: Paths, shelf: Path, hub: FakeHub) -> None:
     hub.add(SMALL, FILES)
-    assert hub_obstacle(SMALL, {"HF_ENDPOINT": hub.url, name: "1"}) == f"{name} is set"
+    environ = _shelf(shelf) | {"HF_ENDPOINT": hub.url}
+    with pytest.raises(DownloadFailed, match=f"{name} is set"):
+        _fetch(paths, environ | {name: "1"})
     assert hub.log == []
+    assert _leftovers(paths) == []
+    found = _fetch(paths, environ)
+    assert _fetch(paths, environ | {name: "1"}) == found
 
 
 def test_a_hub_that_does_not_help_is_told_apart(hub: FakeHub) -> None:

@@ -83,10 +83,11 @@ def test_a_name_that_is_no_repository_is_not_looked_up(
 
 
 def test_offline_only_what_is_here_is_found(paths: Paths, hub: FakeHub) -> None:
+    for remote in (False, True):
+        with pytest.raises(DownloadFailed, match="HF_HUB_OFFLINE is set"):
+            find(REPO, paths, hub, remote=remote, HF_HUB_OFFLINE="1")
     with pytest.raises(NotFound):
-        find(REPO, paths, hub, HF_HUB_OFFLINE="1")
-    with pytest.raises(DownloadFailed, match="HF_HUB_OFFLINE is set"):
-        find(REPO, paths, hub, remote=True, HF_HUB_OFFLINE="1")
+        find("fox", paths, hub, HF_HUB_OFFLINE="1")
     assert not hub.log
 
 
