@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from commands._shared import completion
+from commands._shared.verb import first_paragraph, verbs_of
 from mlxbun_cli.app import app
 from mlxbun_cli.completion.scripts import FILES, SCRIPTS
 from mlxbun_cli.completion.tree import TABLE
@@ -49,13 +50,12 @@ def _verb(command: Any) -> dict[str, Any]:
     shown = [p for p in command.get_params(typer.Context(command)) if not p.hidden]
     described = [(p.param_type_name, _parameter(p, about.get(p.name))) for p in shown]
     verb: dict[str, Any] = {
-        "help": _first_paragraph(command.help),
+        "help": first_paragraph(command),
         "options": [each for kind, each in described if kind == "option"],
         "arguments": [each for kind, each in described if kind == "argument"],
     }
     if isinstance(command, TyperGroup):
-        verbs = command.commands.items()
-        verb["verbs"] = {name: _verb(each) for name, each in verbs if not each.hidden}
+        verb["verbs"] = {name: _verb(each) for name, each in verbs_of(command)}
     return {key: value for key, value in verb.items() if value}
 
 
@@ -105,10 +105,6 @@ def _address(module: ModuleType, function: object) -> str:
         if value is function:
             return f"{module.__name__}:{name}"
     raise LookupError(f"{function!r} is not in {module.__name__}.")
-
-
-def _first_paragraph(text: str | None) -> str:
-    return " ".join((text or "").split("\n\n")[0].split())
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from core.paths import Paths
 from mlxbun_cli.completion import install as installing
 from mlxbun_cli.completion.generate import SCRIPT_FOLDER
 from mlxbun_cli.completion.install import find_places, find_shell, install, login_remark
+from mlxbun_cli.completion.options import with_shell_named
 from mlxbun_cli.completion.scripts import FILES
 from tests.completions.shells import needs, prompt
 from tests.processes import SCRIPT, environ_of, mlxbun
@@ -159,6 +160,29 @@ def test_the_shell_that_asks_is_meant(own: Mapping[str, str], shell: str) -> Non
         check=True,
     )
     assert done.stdout == (SCRIPT_FOLDER / FILES[shell]).read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "named"),
+    [
+        (["--show-completion"], ["--show-completion=this"]),
+        (["--quiet", "--show-completion"], ["--quiet", "--show-completion=this"]),
+        (["--install-completion", "-q"], ["--install-completion=this", "-q"]),
+        (["--install-completion", "zsh"], ["--install-completion", "zsh"]),
+        (["--install-completion=zsh"], ["--install-completion=zsh"]),
+        (["generate", "--", "--show-completion"], ["generate", "--", "--show-completion"]),
+        (["ls"], ["ls"]),
+        ([], []),
+    ],
+)
+def test_the_shell_may_be_left_out(words: list[str], named: list[str]) -> None:
+    assert with_shell_named(words) == named
+
+
+def test_quiet_is_quiet(own: Mapping[str, str]) -> None:
+    done = mlxbun("--quiet", "--install-completion", "zsh", environ=own)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert ".zshrc" in contents(Path(own["HOME"]))
 
 
 def test_else_the_login_shell(monkeypatch: pytest.MonkeyPatch) -> None:
