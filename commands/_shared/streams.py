@@ -30,8 +30,6 @@ class Streams:
     """stdout and stderr.
 
     Attributes:
-        out: where data goes.
-        err: where everything else goes.
         plain: colors, bars and whatever moves the cursor are not wanted on any terminal.
         printed: what was put onto stdout for a program: nothing, one `document`, or `events`.
     """
@@ -39,12 +37,23 @@ class Streams:
     def __init__(
         self, *, out: TextIO | None = None, err: TextIO | None = None, plain: bool = False
     ) -> None:
-        """Take two streams; by default those of the process."""
+        """Take two streams; by default those that the process has when it writes."""
+        self._out = out
+        self._err = err
         # Python has None for a stream that was closed before it started (`mlxbun ls >&-`).
-        self.out = out or sys.stdout or io.StringIO()
-        self.err = err or sys.stderr or io.StringIO()
+        self._nowhere = io.StringIO()
         self.plain = plain
         self.printed: Literal["", "document", "events"] = ""
+
+    @property
+    def out(self) -> TextIO:
+        """Where data goes."""
+        return self._out or sys.stdout or self._nowhere
+
+    @property
+    def err(self) -> TextIO:
+        """Where everything else goes."""
+        return self._err or sys.stderr or self._nowhere
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Streams:

@@ -5,7 +5,6 @@ Light to import: the web server and the engine come in when the command runs.
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +15,7 @@ from commands._shared.options import (
     BatchOption,
     BlasOption,
     DequantizeOption,
+    JsonOption,
     MaxTokensOption,
     MemoryOption,
     MinPOption,
@@ -27,9 +27,7 @@ from commands._shared.options import (
 )
 
 if TYPE_CHECKING:
-    from commands._shared.console import Console
     from commands._shared.session import Session
-    from core.engine.info import ComputeInfo, ModelInfo
     from core.settings import Settings
 
 
@@ -73,6 +71,7 @@ def serve(
             metavar="SECONDS",
         ),
     ] = None,
+    json: JsonOption = False,
 ) -> None:
     """Serve a model over HTTP, with an OpenAI-compatible API.
 
@@ -96,18 +95,20 @@ def serve(
         keep_alive=keep_alive,
         drain_timeout=drain_timeout,
     ).values
-    _serve(session, model, settings)
+    _serve(session, model, settings, json=json)
 
 
-def _serve(session: Session, model: str | None, settings: Settings) -> None:
+def _serve(session: Session, model: str | None, settings: Settings, *, json: bool) -> None:
     """Take the port, load the model, say so, and answer until stopped."""
     from functools import partial
     from importlib import import_module
     from importlib.metadata import version
 
     from commands.serve.listener import bind, listen, url
+    from commands.serve.telling import Telling
 
-    console = session.console()
+    console = session.console(json=json)
+    telling = Telling(console, drain_timeout=settings.drain_timeout)
     # First the port: whoever has to choose another should not wait for the model to hear of it.
     with bind(settings.host, settings.port) as listener:
         from core.fit.host import find_host
@@ -127,7 +128,7 @@ def _serve(session: Session, model: str | None, settings: Settings) -> None:
         from commands.serve.run import run_server
 
         listen(listener)  # before it is said: whoever reads it may connect
-        _introduce(console, engine.info, engine.compute, url(listener))
+        telling.listening(engine.info, engine.compute, url(listener))
         with registered(
             session.paths.run_folder,
             url=url(listener),
@@ -143,33 +144,7 @@ def _serve(session: Session, model: str | None, settings: Settings) -> None:
                 environ=session.environ,
                 host=host,
                 other_models=partial(usable_models, session.paths, settings),
-                on_drain=lambda running: console.note(_farewell(running)),
-                on_cut=lambda running: console.note(_cut_off(running, settings.drain_timeout)),
+                on_drain=telling.draining,
+                on_cut=telling.cut,
             )
-
-
-def _introduce(console: Console, info: ModelInfo, compute: ComputeInfo, base: str) -> None:
-    """Say what is served, how it computes and how to try it."""
-    path, body = ("/v1/completions", '{"prompt": "Once upon a time", "max_tokens": 64}')
-    if info.has_chat_template:
-        path = "/v1/chat/completions"
-        body = '{"messages": [{"role": "user", "content": "What is the capital of France?"}]}'
-    console.note(f"{info.model_id}: {info.quantization}, loaded as {info.loaded_as}")
-    blas = "" if compute.blas == "-" else f", blas {compute.blas}"
-    console.note(f"computes on {compute.device}{blas}")
-    for note in compute.notes:
-        console.note(f"  {note}")
-    console.note(f"listening on {base}")
-    console.note(f"  curl {quote(base + path)} -H 'content-type: application/json' -d '{body}'")
-
-
-def _cut_off(running: int, seconds: float) -> str:
-    answers = "1 answer was" if running == 1 else f"{running} answers were"
-    return f"{answers} cut off after {seconds:g} seconds (--drain-timeout)"
-
-
-def _farewell(running: int) -> str:
-    if not running:
-        return "stopping"
-    answers = "1 answer is" if running == 1 else f"{running} answers are"
-    return f"stopping when {answers} done; press Ctrl-C again to end at once"
+    telling.done()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
 import signal
 import subprocess
@@ -84,6 +86,24 @@ def test_flags_and_environment_reach_the_engine_and_the_server(
     assert "computes on cpu, blas OpenBLAS" in outcome.stderr
     assert "curl http://127.0.0.1:" in outcome.stderr
     assert "2 answers are done" in outcome.stderr
+
+
+def test_what_it_tells_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run_server(_engine: FakeEngine, _settings: Settings, **options: Any) -> None:
+        options["on_drain"](2)
+        options["on_cut"](1)
+
+    monkeypatch.setattr(core.engine.start, "open_engine", lambda *_a, **_k: FakeEngine())
+    monkeypatch.setattr("commands.serve.run.run_server", run_server)
+    outcome = _run(["--port", "0", "--json"], tmp_path)
+    assert (outcome.exception, outcome.stderr) == (None, "")
+    listening, draining, cut, done = [json.loads(line) for line in outcome.stdout.splitlines()]
+    assert listening["event"] == "listening"
+    assert listening["url"].startswith("http://127.0.0.1:")
+    assert (listening["model"], listening["pid"]) == ("acme/tiny-1", os.getpid())
+    assert draining == {"schema": 1, "event": "draining", "running": 2}
+    assert cut == {"schema": 1, "event": "cut", "running": 1}
+    assert done == {"schema": 1, "event": "done"}
 
 
 _SERVE = """
