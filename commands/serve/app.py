@@ -27,7 +27,6 @@ from commands.serve.serving import ServeOptions, Serving
 from commands.serve.shelf import Shelf
 from commands.serve.verdicts import Verdicts
 from commands.serve.workers import Workers
-from core.figures import FigureStore
 
 if TYPE_CHECKING:
     from commands.serve.port import ServedEngine
@@ -82,7 +81,6 @@ def _serving(engine: ServedEngine, settings: Settings, options: ServeOptions) ->
         paths=options.paths,
         settings=settings,
         host=options.host,
-        figures=FigureStore(options.paths.figures_file),
         usable_bytes=lambda: engine.stats().memory_budget_bytes,
     )
     disk = Workers()

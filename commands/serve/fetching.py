@@ -6,7 +6,6 @@ import time
 from threading import Event, Lock
 from typing import TYPE_CHECKING
 
-from core.download.events import Planned
 from core.errors import EngineStopped, MlxbunError, NotFound
 
 if TYPE_CHECKING:
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
 
     from core.download.events import Event as DownloadEvent
     from core.download.job import DownloadResult
-    from core.download.names import RepoName
     from core.download.work import Work
     from core.paths import Paths
 
@@ -31,13 +29,13 @@ class Downloads:
         self._lock = Lock()
         self._works: list[Work[DownloadResult]] = []
 
-    def start(self, name: RepoName, *, paths: Paths, environ: Mapping[str, str]) -> None:
+    def start(self, repo: str, *, paths: Paths, environ: Mapping[str, str]) -> None:
         """Start to fetch a repository, and wait a moment for the Hub's first word.
 
         What goes wrong later, or takes longer to be known, stands in the list of downloads.
 
         Args:
-            name: what to fetch.
+            repo: what to fetch: `org/name`, or `org/name@revision`.
             paths: our folders and the Hugging Face cache.
             environ: the environment, for the Hub's variables.
 
@@ -45,12 +43,14 @@ class Downloads:
             AlreadyRunning: this or another process fetches the repository already.
             NotFound: the Hub has no such repository or revision.
             DownloadFailed: the network may not be used.
-            UsageProblem: HF_ENDPOINT is no address, or HF_TOKEN no token.
+            UsageProblem: it names no repository, HF_ENDPOINT is no address, or HF_TOKEN no token.
             EngineStopped: the server ends.
         """
+        from core.download.events import Planned
         from core.download.job import DownloadRequest, start_download
+        from core.download.names import parse_name
 
-        planned = Event()
+        request, planned = DownloadRequest(name=parse_name(repo)), Event()
 
         def listen(event: DownloadEvent, /) -> None:
             if isinstance(event, Planned):
@@ -60,7 +60,7 @@ class Downloads:
             if self._over.is_set():
                 raise EngineStopped("The server is shutting down, and fetches nothing any more.")
             work = start_download(
-                DownloadRequest(name=name),
+                request,
                 paths=paths,
                 environ=environ,
                 on_event=listen,

@@ -1,6 +1,7 @@
 """Whether models fit this machine, for the routes that tell: remembered as long as files stay.
 
-Imports no MLX: everything comes from configs and headers (`core.fit`).
+Imports no MLX: everything comes from configs and headers (`core.fit`), which come in when the first
+one asks.
 """
 
 from __future__ import annotations
@@ -10,18 +11,13 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from core.errors import BadModelFiles, MlxbunError
-from core.fit.assess import USUAL_CONTEXT, Assessor, Question
-from core.fit.candidate import read_candidate
-from core.registry.library import library
-from core.registry.resolve import ModelRef
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from core.engine.info import ModelInfo
-    from core.figures import FigureStore
-    from core.fit.assess import Assessment
+    from core.fit.assess import Assessment, Assessor
     from core.fit.host import Host
     from core.paths import Paths
     from core.registry.library import ModelCard
@@ -71,22 +67,19 @@ class Verdicts:
         paths: Paths,
         settings: Settings,
         host: Host,
-        figures: FigureStore,
         usable_bytes: Callable[[], int],
     ) -> None:
         """Take what decides.
 
         Args:
-            paths: the Hugging Face cache and our folders.
+            paths: the Hugging Face cache and our folders; what was measured lies there, too.
             settings: `model_folders` counts.
             host: this machine.
-            figures: what was measured on it.
             usable_bytes: tells what the engine lets weights and caches take.
         """
         self._paths = paths
         self._settings = settings
         self._host = host
-        self._figures = figures
         self._usable_bytes = usable_bytes
         # Two, for the list of many models takes longer than anybody who asks for one can wait.
         self._listing, self._serving = Lock(), Lock()
@@ -99,6 +92,8 @@ class Verdicts:
         Raises:
             StoreCorrupt: the cache folder cannot be read.
         """
+        from core.registry.library import library
+
         with self._listing:
             host = self._here()
             known, self._known = self._known, {}
@@ -115,6 +110,8 @@ class Verdicts:
         Raises:
             MlxbunError: its files, or the benchmark store, cannot be read.
         """
+        from core.fit.assess import USUAL_CONTEXT, Question
+
         with self._serving:
             assessor, here = self._assessor(info), self._here()
             longest = max(1, context)
@@ -134,11 +131,17 @@ class Verdicts:
         return JudgedModel(card=card, verdict=verdict)
 
     def _assessor(self, info: ModelInfo) -> Assessor:
+        from core.figures import FigureStore
+        from core.fit.assess import Assessor
+        from core.fit.candidate import read_candidate
+        from core.registry.resolve import ModelRef
+
         if info.folder is None:
             raise BadModelFiles("It is not known where the files of the served model lie.")
         if self._served is None or self._served[0] != info.folder:
+            figures = FigureStore(self._paths.figures_file)
             candidate = read_candidate(ModelRef(model_id=info.model_id, folder=info.folder))
-            self._served = info.folder, Assessor(candidate, figures=self._figures)
+            self._served = info.folder, Assessor(candidate, figures=figures)
         return self._served[1]
 
     def _here(self) -> Host:
@@ -147,6 +150,10 @@ class Verdicts:
 
 
 def _judge(card: ModelCard, host: Host) -> Verdict | None:
+    from core.fit.assess import Assessor, Question
+    from core.fit.candidate import read_candidate
+    from core.registry.resolve import ModelRef
+
     if card.problem is not None:
         return None
     try:

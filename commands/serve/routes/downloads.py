@@ -10,12 +10,13 @@ from commands.serve.openapi import documented
 from commands.serve.routes.api import as_json, problem, read_fields
 from commands.serve.wire.api import ApiProblem, text_in
 from commands.serve.wire.downloads import DownloadList, DownloadStart, DownloadStarted, download_row
-from core.download.ledger import Ledger
-from core.download.names import parse_name
 from core.errors import AlreadyRunning
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from commands.serve.serving import Serving
+    from core.download.ledger import DownloadRecord
 
 _SHOWN = 5
 
@@ -24,10 +25,9 @@ _SHOWN = 5
 async def list_downloads(request: Request[Any, Any, Any]) -> Response[bytes]:
     """List the last downloads of every mlxbun on this machine."""
     serving: Serving = request.app.state.serving
-    ledger = Ledger(serving.options.paths.downloads_file)
-    work = serving.disk.run(ledger.recent, _SHOWN)
-    newest_first = await serving.options.drain.unless_given_up(work)
-    return as_json(DownloadList(downloads=[download_row(each) for each in reversed(newest_first)]))
+    work = serving.disk.run(_last, serving.options.paths.downloads_file)
+    last = await serving.options.drain.unless_given_up(work)
+    return as_json(DownloadList(downloads=[download_row(record) for record in last]))
 
 
 @post(
@@ -42,12 +42,19 @@ async def start_download(request: Request[Any, Any, Any]) -> Response[bytes]:
     if not repo:
         return problem('missing "repo"', 400)
     options = serving.options
-    name = parse_name(repo)
     work = serving.network.run(
-        options.downloads.start, name, paths=options.paths, environ=options.environ
+        options.downloads.start, repo, paths=options.paths, environ=options.environ
     )
     try:
         await options.drain.unless_given_up(work)
     except AlreadyRunning:
-        return problem(f"a download for {name.repo_id} is already in progress", 409)
+        name = repo.partition("@")[0]
+        return problem(f"a download for {name} is already in progress", 409)
     return as_json(DownloadStarted(repo=repo))
+
+
+def _last(ledger: Path) -> list[DownloadRecord]:
+    """Return the last downloads, in the order of their start."""
+    from core.download.ledger import Ledger
+
+    return list(reversed(Ledger(ledger).recent(_SHOWN)))

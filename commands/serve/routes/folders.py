@@ -11,10 +11,10 @@ from commands.serve.routes.api import as_json, problem, read_fields
 from commands.serve.wire.api import ApiProblem
 from commands.serve.wire.folders import NOT_LOCATED, PickedFolder, ResolvedFolder, folder_body
 from core.errors import BadRequest
-from core.registry.locate import locate_folder
 
 if TYPE_CHECKING:
     from commands.serve.serving import Serving
+    from core.registry.locate import LocatedFolder
 
 
 @post(
@@ -26,15 +26,16 @@ async def resolve_folder(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Turn the name of a folder that was picked in a browser into its path."""
     serving: Serving = request.app.state.serving
     fields = await read_fields(request)
-    work = serving.disk.run(
-        locate_folder,
-        _text(fields, "folder_name"),
-        _text(fields, "rel_path"),
-        paths=serving.options.paths,
-        settings=serving.settings,
-    )
+    name, inside = _text(fields, "folder_name"), _text(fields, "rel_path")
+    work = serving.disk.run(_locate, serving, name, inside)
     found = await serving.options.drain.unless_given_up(work)
     return as_json(folder_body(found)) if found else problem(NOT_LOCATED, 200)
+
+
+def _locate(serving: Serving, name: str, inside: str) -> LocatedFolder | None:
+    from core.registry.locate import locate_folder
+
+    return locate_folder(name, inside, paths=serving.options.paths, settings=serving.settings)
 
 
 def _text(fields: dict[str, Any], name: str) -> str:

@@ -57,12 +57,15 @@ async def serve_another(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 
 async def _found(serving: Serving, query: str) -> list[FoundModel]:
-    from core.download.search import search_models
-
-    options = serving.options
-    work = serving.network.run(search_models, query, paths=options.paths, environ=options.environ)
+    work = serving.network.run(_ask, serving, query)
     try:
         async with asyncio.timeout(_PATIENCE):
-            return await options.drain.unless_given_up(work)
+            return await serving.options.drain.unless_given_up(work)
     except TimeoutError:
         raise DownloadFailed("The Hugging Face Hub does not answer.") from None
+
+
+def _ask(serving: Serving, query: str) -> list[FoundModel]:
+    from core.download.search import search_models
+
+    return search_models(query, paths=serving.options.paths, environ=serving.options.environ)

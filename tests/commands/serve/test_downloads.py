@@ -14,7 +14,6 @@ import httpx
 import pytest
 
 from core.download.ledger import Ledger
-from core.download.names import RepoName
 from core.errors import AlreadyRunning, EngineStopped
 from core.progress import Transfer
 from tests.commands.serve.home import Home
@@ -265,7 +264,7 @@ def test_the_end_of_the_server_ends_what_it_fetches(home: Home, hub: FakeHub, re
     home.options.downloads.wait(5)
     assert _state(home) == "error"
     with pytest.raises(EngineStopped):
-        home.options.downloads.start(RepoName(repo_id=repo), paths=home.paths, environ=home.environ)
+        home.options.downloads.start(repo, paths=home.paths, environ=home.environ)
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -309,4 +308,4 @@ def test_a_start_in_this_process_is_refused_too(home: Home, hub: FakeHub, repo: 
     hub.faults.append(Fault(name=".safetensors", stall=1000))
     home.post("/api/hub/download", {"repo": repo})
     with pytest.raises(AlreadyRunning):
-        home.options.downloads.start(RepoName(repo_id=repo), paths=home.paths, environ=home.environ)
+        home.options.downloads.start(repo, paths=home.paths, environ=home.environ)
