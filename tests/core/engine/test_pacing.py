@@ -29,7 +29,7 @@ def test_nobody_waits_when_nobody_decodes() -> None:
     assert simulate("latency", 290, 0.08).tokens(decoding=0) == 512
 
 
-@pytest.mark.parametrize(("preference", "steps"), [("latency", 3.0), ("throughput", 5.5)])
+@pytest.mark.parametrize(("preference", "steps"), [("latency", 3.6), ("throughput", 5.5)])
 def test_a_step_lasts_a_few_usual_ones(
     preference: Literal["latency", "throughput"], steps: float
 ) -> None:
