@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from core.fit.kv import KvShape
 from core.fit.shapes import KvFormat
 from core.fit.steps import Step, write_layers, write_logits
-from core.fit.tape import CPU_LEAD, GPU_LEAD, Tape
+from core.fit.tape import CPU_LEAD, GPU_LEAD, Lead, Tape
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -89,7 +89,8 @@ class Estimator:
     def memory(self, *, context: int, rows: int) -> Memory:
         """Return what rows of `context` tokens take together."""
         kv = self.kv.batch_bytes([context] * rows)
-        widest = max(self.prefill_bytes(context, rows), self.decode_bytes(context, rows))
+        steps = (self.prefill_bytes, self.decode_bytes, self.joining_bytes)
+        widest = max(step(context, rows) for step in steps)
         return Memory(
             weights_bytes=self.weights_bytes,
             kv_bytes=kv,
@@ -104,6 +105,26 @@ class Estimator:
     def decode_bytes(self, context: int, rows: int) -> int:
         """Return KV and transients of the first token after such a prompt."""
         return self._step_bytes(self._step(rows, 1, max(0, context - 1)))
+
+    def joining_bytes(self, context: int, rows: int) -> int:
+        """Return KV while the last row joins: half of the layers' caches are copied at once.
+
+        The others are copied in the step that follows, one after another (core/engine/decode.py).
+        """
+        tape = Tape()
+        sizes = [rows * KvShape(layers=(layer,)).row_bytes(context) for layer in self.kv.layers]
+        before = [tape.given(size / 2) for size in sizes for _ in ("keys", "values")]
+        soon = before[: len(sizes) // 2 * 2] if rows > 1 else []
+        for place, old in enumerate(soon):
+            room = tape.op(sizes[place // 2] / 2)
+            tape.keep(tape.op(sizes[place // 2] / 2, room, old, dispatches=2, overwrites=True))
+        for old in before[len(soon) :]:
+            tape.keep(old)
+        return tape.peak_bytes(self._lead)
+
+    @property
+    def _lead(self) -> Lead:
+        return GPU_LEAD if self.computing.gpu else CPU_LEAD
 
     def _step(self, rows: int, tokens: int, before: int) -> Step:
         return Step(
@@ -125,8 +146,7 @@ class Estimator:
         tape = self._tape_of(self._sample, step)
         if step.tokens == 1:
             write_logits(tape, self.shape.vocabulary, step=step)
-        lead = GPU_LEAD if self.computing.gpu else CPU_LEAD
-        return tape.peak_bytes(lead) + self._kept_elsewhere(step)
+        return tape.peak_bytes(self._lead) + self._kept_elsewhere(step)
 
     def _kept_elsewhere(self, step: Step) -> int:
         """Return what the layers that are not replayed keep."""

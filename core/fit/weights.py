@@ -12,7 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Literal
 
 from core.errors import BadModelFiles
-from core.fit.config import text_fields
+from core.fit.config import Fields, text_fields
 from core.fit.shapes import Traits
 from core.registry.weights import read_header
 
@@ -37,6 +37,16 @@ _LEFT_OUT = re.compile(
     r"|multi_modal_projector|mm_projector|audio_tower|embed_vision|embed_audio|vision_encoder"
     r"|vision_language_adapter|image_newline|patch_merger|mtp|mtp_layers)(\.|$)"
 )
+# Architectures that leave an output head in the files out when config.json says that it is the
+# embedding; the others load it.
+_TIED = frozenset((
+    "afmoe", "apertus", "bailing_hybrid", "bailing_moe", "bailing_moe_linear", "bailing_moe_v3",
+    "bitnet", "dots1", "exaone_moe", "gear", "glm", "granite", "granitemoe", "granitemoehybrid",
+    "hunyuan_v1_dense", "iquestcoder", "jamba", "kimi_k3", "kimi_linear", "laguna", "llama",
+    "mellum", "mimo", "ministral3", "mistral", "mixtral", "nemotron-nas", "olmo_hybrid", "plamo3",
+    "qwen2", "qwen3", "qwen3_5", "qwen3_5_moe", "qwen3_moe", "qwen3_next", "seed_oss", "smollm3",
+    "spark2_5", "xverse", "youtu_llm",
+))  # fmt: skip
 _LAYER = re.compile(r"(?:^|\.)(?:layers|h|blocks)\.(\d+)\.")
 _EMBEDDING = re.compile(
     r"(^|\.)(embed_tokens|wte|embeddings?|word_embeddings|tok_embeddings|embed_in)\.weight$"
@@ -190,7 +200,8 @@ class _Scales:
         self._count = len(tensors)
         self._files_bytes = sum(tensor.nbytes for tensor in tensors)
         self._layers = _promised_layers(config, self._count)
-        tied = fields.flag("tie_word_embeddings")
+        kinds = {fields.text("model_type"), Fields(config).text("model_type")}
+        tied = fields.flag("tie_word_embeddings") and bool(kinds & _TIED)
         self._tensors = [t for t in tensors if self._is_loaded(t.name, tied)]
         self._names = {t.name: t for t in self._tensors}
         self._head = any(_HEAD.search(name) for name in self._names)

@@ -64,11 +64,23 @@ def test_what_a_text_engine_leaves_out_takes_no_memory() -> None:
         "model.layers.0.self_attn.rotary_emb.inv_freq": ("F32", (4,)),
         "model.layers.1.mlp.up_proj.weight": ("F16", (8, 8)),  # a layer beyond the last
     }
-    config = {"tie_word_embeddings": True, "num_hidden_layers": 1}
+    config = {"model_type": "llama", "tie_word_embeddings": True, "num_hidden_layers": 1}
     weights = weigh(tensors_of(described), config)
     assert weights.stored_bytes == 1600
     assert weights.files_bytes == 2 * 1600 + 16_000 + 16 + 128
     assert weights.tensors == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "loaded"), [("llama", 1), ("gemma3_text", 2), ("qwen2_moe", 2), ("qwen3", 1)]
+)
+def test_a_tied_head_is_left_out_by_those_who_do(kind: str, loaded: int) -> None:
+    head: Tensors = {
+        "model.embed_tokens.weight": ("F16", (100, 8)),
+        "lm_head.weight": ("F16", (100, 8)),
+    }
+    weights = weigh(tensors_of(head), {"model_type": kind, "tie_word_embeddings": True})
+    assert weights.stored_bytes == loaded * 1600
 
 
 def experts(**names: tuple[str, tuple[int, ...]]) -> Weights:
