@@ -62,8 +62,6 @@ class CardPlan:
     """What is uploaded, should the repository have no card of its own; None: no card of ours."""
     card: Card | None
     """What we have to say; None: nothing."""
-    local: str | None
-    """The card in the folder, as text; None: there is none."""
     why: str
     """What happens to it, in a sentence."""
 
@@ -158,7 +156,7 @@ def _plan_card(
     owner = None if local is None else owner_of(local)
     why = _why_no_card(request, owner, files)
     if why is not None:
-        return CardPlan(owner=owner, text=None, card=None, local=local, why=why)
+        return CardPlan(owner=owner, text=None, card=None, why=why)
     said = {
         None: "README.md is written by mlxbun",
         "nobody": "README.md has no text: mlxbun adds its own",
@@ -169,7 +167,6 @@ def _plan_card(
         owner=owner,
         text=updated(local, card),
         card=card,
-        local=local,
         why=f"{said}; it goes to the Hub {where}.",
     )
 
@@ -178,12 +175,12 @@ def _why_no_card(
     request: UploadRequest, owner: Owner | None, files: tuple[LocalFile, ...]
 ) -> str | None:
     """Return why no card is written, as a sentence, or None when one is."""
+    if fits(README, request.selection.exclude):
+        return "No card is written (--exclude)."
     if owner == "somebody":
         return "README.md is somebody's own: it is uploaded as it is."
     if not request.card:
         return "No card is written (--no-card)."
-    if fits(README, request.selection.exclude):
-        return "No card is written (--exclude)."
     other = next(
         (f.name for f in files if f.name.lower() == "readme.md" and f.name != README), None
     )

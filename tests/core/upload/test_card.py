@@ -237,6 +237,7 @@ def test_a_card_that_somebody_wrote_is_uploaded_as_it_is(desk: Desk) -> None:
     assert plan.card.text is None
     assert plan.card.why == "README.md is somebody's own: it is uploaded as it is."
     assert "README.md" in [file.name for file in plan.files]
+    assert desk.plan(exclude=("README.md",)).card.why == "No card is written (--exclude)."
 
 
 def test_only_our_part_of_a_card_is_renewed(desk: Desk) -> None:
