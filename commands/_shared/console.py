@@ -121,12 +121,12 @@ class Console:
         """Tell a person what was asked for at the keyboard, on stderr."""
         self._streams.tell(line + "\n")
 
-    def error(self, error: MlxbunError) -> None:
-        """Say what went wrong and what to do next."""
-        self.fail(error.message, hint=error.hint, code=exit_code(error))
+    def error(self, error: MlxbunError, *, event: str = "failed") -> None:
+        """Say what went wrong and what to do next; as `fail`."""
+        self.fail(error.message, hint=error.hint, code=exit_code(error), event=event)
 
-    def fail(self, message: str, *, hint: str | None, code: int) -> None:
-        """Say what went wrong on stderr, with `--json` also as the last object on stdout.
+    def fail(self, message: str, *, hint: str | None, code: int, event: str = "failed") -> None:
+        """Say what went wrong on stderr, with `--json` also as an object on stdout.
 
         Where a whole document is there already, it stays the only one.
 
@@ -134,6 +134,7 @@ class Console:
             message: what happened, one sentence.
             hint: what to do next, one sentence, or None.
             code: what the shell is told.
+            event: what JSON calls it; `failed` is the end of the command.
         """
         self.reply(f"mlxbun: {message}")
         if hint:
@@ -141,7 +142,7 @@ class Console:
         if self.json_mode and self._streams.printed != "document":
             told = failure_as_json(message, hint=hint, code=code)
             with suppress(ReaderGone, MlxbunError):
-                self.event({"event": "failed", "error": told})
+                self.event({"event": event, "error": told})
 
     @contextmanager
     def progress(self) -> Iterator[OnProgress]:

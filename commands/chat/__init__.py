@@ -13,6 +13,7 @@ from commands._shared.completion import models, sessions
 from commands._shared.options import (
     BlasOption,
     DequantizeOption,
+    JsonOption,
     MaxTokensOption,
     MemoryOption,
     MinPOption,
@@ -66,10 +67,12 @@ def chat(
     prompt_cache: PromptCacheOption = None,
     blas: BlasOption = None,
     dequantize: DequantizeOption = None,
+    json: JsonOption = False,
 ) -> None:
     """Chat with a model; /help there lists the commands.
 
-    Conversations are kept in ~/.mlxbun/sessions. Ctrl-C stops an answer, Ctrl-D leaves.
+    Conversations are kept in ~/.mlxbun/sessions. Ctrl-C stops an answer, Ctrl-D leaves. With
+    --json, messages come from a pipe, one a line, and answers are lines of JSON.
     """
     session: Session = context.obj
     settings = session.settings(
@@ -94,5 +97,6 @@ def chat(
         save=not no_save,
         plain=plain,
         stats=stats,
+        json=json,
     )
     raise typer.Exit(run_chat(session, settings, wishes))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from commands._shared.failure import exit_code
@@ -77,7 +78,7 @@ class Chat:
             except MlxbunError as error:
                 if self.models.lost:
                     raise
-                self.console.error(error)
+                self.console.error(error, event="refused")
                 code = code or exit_code(error)
         return code
 
@@ -127,6 +128,8 @@ class Chat:
     def _conclude(self, answer: Answer) -> None:
         if answer.text or answer.failure is None:
             self.diary.add(said("assistant", answer.text, finish=answer.finish))
+            if self.console.json_mode:
+                self.console.event(_as_json(answer))
         if answer.failure is not None:
             raise answer.failure
         if answer.usage is None:
@@ -135,13 +138,23 @@ class Chat:
         if answer.finish == "length":
             self.console.note(self._why_cut(answer.usage))
         if self.stats:
-            self.console.note(_measured(answer.usage))
+            self.console.reply(_measured(answer.usage))
 
     def _why_cut(self, usage: Usage) -> str:
         limit = self.models.engine.info.context_window
         if usage.prompt_tokens + usage.completion_tokens >= limit:
             return f"[cut: the context of {limit} tokens is full. {_FULL}]"
         return f"[cut at {usage.completion_tokens} tokens, the limit that --max-tokens sets]"
+
+
+def _as_json(answer: Answer) -> dict[str, Any]:
+    return {
+        "event": "answer",
+        "text": answer.text,
+        "finish_reason": answer.finish,
+        "usage": answer.usage and asdict(answer.usage),
+        "seconds": round(answer.seconds, 3),
+    }
 
 
 def _measured(usage: Usage) -> str:

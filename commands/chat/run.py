@@ -46,6 +46,8 @@ class Wishes:
     """Show answers as they are."""
     stats: bool
     """Tell after each answer what it took."""
+    json: bool
+    """Answers are lines of JSON."""
 
 
 def run_chat(session: Session, settings: Settings, wishes: Wishes) -> int:
@@ -54,8 +56,13 @@ def run_chat(session: Session, settings: Settings, wishes: Wishes) -> int:
     Raises:
         MlxbunError: the conversation cannot be resumed, or the model not be loaded.
     """
-    console = session.console()
+    console = session.console(json=wishes.json)
     with_person = bool(sys.stdin and sys.stdin.isatty())
+    if wishes.json and with_person:
+        raise UsageProblem(
+            "chat --json takes its messages from a pipe, one a line.",
+            hint="Try: echo 'What is the capital of France?' | mlxbun chat --json",
+        )
     diary = _diary(session, wishes, console)
     resumed = bool(diary.conversation.messages)
     models = Models(session, settings, console)
@@ -74,6 +81,8 @@ def run_chat(session: Session, settings: Settings, wishes: Wishes) -> int:
         if with_person:
             _greet(chat, resumed=resumed)
         code = chat.run(run_command)
+    if wishes.json:
+        console.event({"event": "done", "model": models.name, "session": diary.name})
     if with_person and diary.name and diary.conversation.messages:
         console.note(f"Kept as {diary.name}; `mlxbun chat --continue` goes on with it.")
     diary.close()
@@ -111,11 +120,13 @@ def _lines(
         remember=wishes.save,
         words=[f"/{name}" for name in COMMANDS],
         terminal=session.environ.get("TERM"),
-        note=console.note,
+        note=console.reply,
     )
 
 
 def _screen(session: Session, wishes: Wishes, console: Console, *, with_person: bool) -> Screen:
+    if wishes.json:
+        return PlainScreen(lambda _text: None)
     draws = bool(sys.stdout and sys.stdout.isatty()) and session.environ.get("TERM") != "dumb"
     if wishes.plain or not with_person or not draws:
         return PlainScreen(console.text)

@@ -73,7 +73,7 @@ def _help(chat: Chat, _argument: str) -> None:
     ]
     width = max(len(left) for left, _ in rows)
     for left, right in rows:
-        chat.console.note(f"{left:<{width}}  {right}")
+        chat.console.reply(f"{left:<{width}}  {right}")
 
 
 def _system(chat: Chat, argument: str) -> None:
@@ -81,7 +81,7 @@ def _system(chat: Chat, argument: str) -> None:
         content = None if argument == "-" else argument
         chat.diary.add({"type": "system", "content": content})
     system = chat.diary.conversation.system
-    chat.console.note("No system message." if system is None else f"System: {clean(system)}")
+    chat.console.reply("No system message." if system is None else f"System: {clean(system)}")
 
 
 def _temperature(chat: Chat, argument: str) -> None:
@@ -94,7 +94,7 @@ def _temperature(chat: Chat, argument: str) -> None:
         chat.temperature = wanted
     default = chat.models.engine.info.defaults.temperature
     now = default if chat.temperature is None else chat.temperature
-    chat.console.note(f"Temperature {now:g}.")
+    chat.console.reply(f"Temperature {now:g}.")
 
 
 def _retry(chat: Chat, _argument: str) -> None:
@@ -108,7 +108,7 @@ def _undo(chat: Chat, _argument: str) -> None:
     chat.diary.add({"type": "undo"})
     text = " ".join(clean(question.content).split())
     excerpt = text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}..."
-    chat.console.note(f"Taken back: {excerpt}")
+    chat.console.reply(f"Taken back: {excerpt}")
 
 
 def _save(chat: Chat, argument: str, *, over: bool = False) -> None:
@@ -125,7 +125,7 @@ def _save(chat: Chat, argument: str, *, over: bool = False) -> None:
         raise MlxbunError(
             f"{target} cannot be written: {problem.strerror}.", hint="Name another file."
         ) from problem
-    chat.console.note(f"Saved as {target}.")
+    chat.console.reply(f"Saved as {target}.")
 
 
 def _save_over(chat: Chat, argument: str) -> None:
@@ -135,19 +135,19 @@ def _save_over(chat: Chat, argument: str) -> None:
 def _model(chat: Chat, argument: str) -> None:
     if not argument:
         for name in sorted({*chat.models.known(), chat.models.name}):
-            chat.console.note(f"{'*' if name == chat.models.name else ' '} {name}")
+            chat.console.reply(f"{'*' if name == chat.models.name else ' '} {name}")
         return
     chat.models.change(argument, chat.interrupts)
     if chat.models.name != chat.diary.conversation.model:
         chat.diary.add({"type": "model", "model": chat.models.name})
-    chat.console.note(f"{chat.models.name} answers from here on.")
+    chat.console.reply(f"{chat.models.name} answers from here on.")
 
 
 def _stats(chat: Chat, argument: str) -> None:
     if argument not in ("", "on", "off"):
         raise UsageProblem(f"/stats is on or off, not {argument!r}.")
     chat.stats = argument == "on" if argument else not chat.stats
-    chat.console.note(f"Stats are {'on' if chat.stats else 'off'}.")
+    chat.console.reply(f"Stats are {'on' if chat.stats else 'off'}.")
 
 
 def _exit(chat: Chat, _argument: str) -> None:

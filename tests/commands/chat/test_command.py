@@ -236,6 +236,27 @@ def test_a_full_disk_ends_the_saving_and_not_the_chat(
     assert done.stderr.count("this conversation is not saved: File too large.") == 1
 
 
+def test_answers_for_a_program(fresh_environ: Environ, tiny_model: str) -> None:
+    lines = "hello\n/system Be brief.\n/nonsense\nworld\n"
+    out, said = _chat(fresh_environ, tiny_model, "--json", lines=lines, code=2)
+    first, refused, second, done = map(json.loads, out.splitlines())
+    (file,) = _sessions(fresh_environ)
+    answers = [entry["message"]["content"] for entry in _entries(file) if entry.get("finish")]
+    assert [first["text"], second["text"]] == answers
+    assert [first["event"], refused["event"]] == ["answer", "refused"]
+    assert (first["finish_reason"], first["usage"]["completion_tokens"]) == ("length", 12)
+    assert refused["error"]["exit_code"] == 2
+    assert "/nonsense" in refused["error"]["message"]
+    assert done == {"schema": 1, "event": "done", "model": tiny_model, "session": file.stem}
+    assert "System: Be brief." in said
+
+
+def test_quiet_keeps_what_was_asked_for(fresh_environ: Environ, tiny_model: str) -> None:
+    out, said = _chat(fresh_environ, tiny_model, "-q", lines="hello\n/system\n")
+    assert out
+    assert said == "No system message.\n"
+
+
 def _open(environ: Environ, *arguments: str) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     command = [SCRIPT, "chat", *arguments, "--temperature", "0"]
