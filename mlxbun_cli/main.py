@@ -6,7 +6,7 @@ import os
 import signal
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from mlxbun_cli._layout import find_stranger
 
@@ -28,7 +28,9 @@ def main() -> None:
         if stranger := find_stranger():
             sys.stderr.write(f"mlxbun: {stranger}\n")
             raise SystemExit(1)
-        code = _complete() if sys.argv[1:2] == ["__complete"] else run(sys.argv[1:])
+        if sys.argv[1:2] == ["__complete"]:
+            _complete()
+        code = run(sys.argv[1:])
     except KeyboardInterrupt:  # while the app was imported
         code = INTERRUPTED
     if code == INTERRUPTED:
@@ -100,11 +102,12 @@ def _hold_standard_descriptors() -> None:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
-def _complete() -> int:
-    """Answer a Tab, without the app: it would take longer to import than a person waits for."""
+def _complete() -> NoReturn:
+    """Answer a Tab and end. Without the app: to import that takes longer than a person waits."""
     from mlxbun_cli.completion.command import answer_tab
 
-    return answer_tab(sys.argv[2:])
+    # At once: nothing is left to be tidied up, and that takes a tenth of the time.
+    os._exit(answer_tab(sys.argv[2:]))
 
 
 def _raise_interrupts_again(
