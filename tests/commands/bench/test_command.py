@@ -30,7 +30,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 def runs_of(environ: Environ, *arguments: str) -> list[dict[str, Any]]:
     done = mlxbun("bench", "history", *arguments, "--json", environ=environ)
     assert (done.returncode, done.stderr) == (0, "")
-    runs: list[dict[str, Any]] = json.loads(done.stdout)
+    document = json.loads(done.stdout)
+    assert document["schema"] == 1
+    runs: list[dict[str, Any]] = document["runs"]
     return runs
 
 
@@ -58,6 +60,7 @@ def test_json_is_alone_on_stdout_and_the_same_as_in_the_history(
     arguments = (*SHORT, "--prefill", "throughput", "--batch", "2", "--json")
     done = mlxbun("bench", model, *arguments, environ=fresh_environ)
     run = json.loads(done.stdout)
+    assert run.pop("schema") == 1
     assert [run] == runs_of(fresh_environ)
     assert run["settings"]["prefill"] == "throughput"
     assert run["settings"]["batch"] == 2
