@@ -14,6 +14,8 @@ from core.settings import Settings
 from core.units import format_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from commands._shared.session import Session
     from core.machine.compute import ComputePlan
     from core.machine.probe import Machine
@@ -37,14 +39,13 @@ def doctor(context: typer.Context, blas: BlasOption = None, json: JsonOption = F
         computing, problems = _computing(plan, settings.memory_budget)
     except BackendMissing as missing:
         computing, problems = {"backend": "none"}, [f"{missing.message} {missing.hint}"]
-    session.console(json=json).record(
-        {
-            "machine": _machine(probe_machine(session.environ.get("PATH"))),
-            "computing": computing,
-            "folders": _folders(session.paths),
-            "to_fix": [*unread, *problems, *_folder_problems(session.paths)],
-        }
-    )
+    report = {
+        "machine": _machine(probe_machine(session.environ.get("PATH"))),
+        "computing": computing,
+        "folders": _folders(session.paths),
+        "to_fix": [*unread, *problems, *_folder_problems(session.paths)],
+    }
+    session.console(json=json).record(report if json else _for_people(report))
 
 
 def _settings(session: Session, blas: str | None) -> tuple[Settings, list[str]]:
@@ -58,9 +59,11 @@ def _settings(session: Session, blas: str | None) -> tuple[Settings, list[str]]:
 
 def _machine(machine: Machine) -> dict[str, Any]:
     return {
-        "system": f"{machine.system} {machine.architecture}",
-        "processor": f"{machine.processor}, {machine.cores} cores",
-        "memory": format_bytes(machine.memory_bytes),
+        "system": machine.system,
+        "architecture": machine.architecture,
+        "processor": machine.processor,
+        "cores": machine.cores,
+        "memory_bytes": machine.memory_bytes,
         "python": machine.python,
     }
 
@@ -79,12 +82,12 @@ def _computing(plan: ComputePlan, budget_gb: float | None) -> tuple[dict[str, An
     except (ImportError, RuntimeError) as problem:
         wrong = f"MLX does not work: {problem}. Install it again for this Python."
         return told, [*plan.notes, wrong]
-    budget = plan.budget_bytes(budget_gb, mlx.working_set_bytes)
     measured = {
         "mlx": mlx.version,
-        "device": f"{mlx.device} ({mlx.device_label})",
-        "float32_product": f"{mlx.gflops:.0f} GFLOP/s",
-        "memory_budget": f"{format_bytes(budget)} for weights and caches",
+        "device": mlx.device,
+        "device_name": mlx.device_label,
+        "float32_gflops": round(mlx.gflops, 1),
+        "memory_budget_bytes": plan.budget_bytes(budget_gb, mlx.working_set_bytes),
     }
     return told | measured, list(plan.notes)
 
@@ -94,7 +97,38 @@ def _folders(paths: Paths) -> dict[str, Any]:
         "settings": str(paths.config_file),
         "cache": str(paths.cache),
         "hugging_face_cache": str(paths.hub_cache),
-        "free_there": format_bytes(shutil.disk_usage(_existing(paths.hub_cache)).free),
+        "free_bytes": shutil.disk_usage(_existing(paths.hub_cache)).free,
+    }
+
+
+def _for_people(report: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the same with fewer lines and units."""
+    machine, computing, folders = report["machine"], report["computing"], report["folders"]
+    measured = {}
+    if "mlx" in computing:
+        budget = format_bytes(computing["memory_budget_bytes"])
+        measured = {
+            "mlx": computing["mlx"],
+            "device": f"{computing['device']} ({computing['device_name']})",
+            "float32_product": f"{computing['float32_gflops']:.0f} GFLOP/s",
+            "memory_budget": f"{budget} for weights and caches",
+        }
+    return {
+        "machine": {
+            "system": f"{machine['system']} {machine['architecture']}",
+            "processor": f"{machine['processor']}, {machine['cores']} cores",
+            "memory": format_bytes(machine["memory_bytes"]),
+            "python": machine["python"],
+        },
+        "computing": {
+            name: computing[name] for name in ("backend", "blas", "compiler") if name in computing
+        }
+        | measured,
+        "folders": {
+            **{name: folders[name] for name in ("settings", "cache", "hugging_face_cache")},
+            "free_there": format_bytes(folders["free_bytes"]),
+        },
+        "to_fix": report["to_fix"],
     }
 
 

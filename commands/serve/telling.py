@@ -80,7 +80,7 @@ def _about(info: ModelInfo, compute: ComputeInfo) -> dict[str, Any]:
         "context": info.context_window,
         "chat": info.has_chat_template,
         "device": compute.device,
-        "blas": None if compute.blas == "-" else compute.blas,
+        "blas": compute.blas,
         "notes": list(compute.notes),
     }
 

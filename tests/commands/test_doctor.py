@@ -23,9 +23,10 @@ def _report(environ: Environ, *arguments: str) -> dict[str, Any]:
 def test_json_has_every_part(environ: Environ) -> None:
     report = _report(environ)
     assert set(report) == {"schema", "machine", "computing", "folders", "to_fix"}
-    assert {"system", "processor", "memory", "python"} <= set(report["machine"])
+    assert report["machine"]["memory_bytes"] > 10**9
     assert {"backend", "blas", "compiler", "mlx", "device"} <= set(report["computing"])
-    assert set(report["folders"]) == {"settings", "cache", "hugging_face_cache", "free_there"}
+    assert report["computing"]["float32_gflops"] > 0
+    assert report["folders"]["free_bytes"] >= 0
     assert report["folders"]["settings"] == f"{environ['HOME']}/.mlxbun/config.toml"
 
 
@@ -33,10 +34,11 @@ def test_words_say_the_same(environ: Environ) -> None:
     done = mlxbun("doctor", environ=environ)
     assert (done.returncode, done.stderr) == (0, "")
     report = _report(environ)
-    for part in ("machine", "folders"):
-        for name, value in report[part].items():
-            assert name == "free_there" or value in done.stdout
+    words = [value for part in ("machine", "folders") for value in report[part].values()]
+    assert all(word in done.stdout for word in words if isinstance(word, str))
     assert report["computing"]["blas"] in done.stdout
+    assert f", {report['machine']['cores']} cores\n" in done.stdout
+    assert " GFLOP/s\n" in done.stdout
 
 
 def test_the_blas_in_use_is_shown(environ: Environ) -> None:
