@@ -1,8 +1,6 @@
 """What a failed command tells the shell: one table from our error types to exit codes.
 
-Codes: 1 failed, 2 wrong usage, 3 not found, 4 does not fit, 5 the machine lacks something,
-6 download, 7 model files, 8 the engine, 9 the engine was lost, 10 the same work is under way.
-(130, interrupted, is the entry point's.)
+And one of what the codes mean, which docs/cli.md shows.
 """
 
 from __future__ import annotations
@@ -30,6 +28,22 @@ EXIT_CODES: dict[type[errors.MlxbunError], int] = {
     errors.QueueFull: 8,
     errors.EngineStopped: 8,
     errors.EngineLost: 9,
+}
+
+MEANINGS: dict[int, str] = {
+    0: "done",
+    1: "failed in a way that has no code of its own",
+    2: "wrong usage: the command line, a setting, or what was asked for cannot be",
+    3: "not found, or a name that fits several",
+    4: "does not fit: into the memory, onto the disk",
+    5: "the machine lacks something: a compute backend for MLX, a free port",
+    6: "the network: the Hub did not give, or did not take",
+    7: "model files that are missing, broken or of another kind",
+    8: "the engine could not answer",
+    9: "the engine was lost: start it again",
+    10: "the same work is under way already",
+    130: "interrupted by Ctrl-C",
+    141: "the reader of the output went away before its end",
 }
 
 

@@ -11,6 +11,9 @@ from commands._shared.completion import blas, dequantize, prefill
 EVERYWHERE = "Everywhere"
 """The panel of what every command takes."""
 
+SETTINGS = "Settings (also: mlxbun config set, MLXBUN_NAME)"
+"""The panel of options that are settings: `--top-p` is `top_p`, and `MLXBUN_TOP_P`."""
+
 
 def _make_quiet(context: typer.Context, wanted: bool) -> None:
     if wanted:
@@ -45,11 +48,22 @@ OfflineOption = Annotated[
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 BatchOption = Annotated[
-    int | None, typer.Option("--batch", help="Requests decoded together; 1 is serial [8].")
+    int | None,
+    typer.Option(
+        "--batch",
+        help="Requests decoded together; 1 is serial [8].",
+        metavar="N",
+        rich_help_panel=SETTINGS,
+    ),
 ]
 MemoryOption = Annotated[
     float | None,
-    typer.Option("--memory-budget", help="Memory for weights and caches, in GB.", metavar="GB"),
+    typer.Option(
+        "--memory-budget",
+        help="Memory for weights and caches, in GB.",
+        metavar="GB",
+        rich_help_panel=SETTINGS,
+    ),
 ]
 PrefillOption = Annotated[
     str | None,
@@ -57,6 +71,8 @@ PrefillOption = Annotated[
         "--prefill",
         autocompletion=prefill,
         help="Long prompts yield to running streams (latency) or not so much (throughput).",
+        metavar="KIND",
+        rich_help_panel=SETTINGS,
     ),
 ]
 PromptCacheOption = Annotated[
@@ -65,12 +81,17 @@ PromptCacheOption = Annotated[
         "--prompt-cache",
         help="KV kept for prompts to come, running ones included; 0: off [2].",
         metavar="GIB",
+        rich_help_panel=SETTINGS,
     ),
 ]
 BlasOption = Annotated[
     str | None,
     typer.Option(
-        "--blas", autocompletion=blas, help="BLAS on a CPU: auto, off, or a library's path."
+        "--blas",
+        autocompletion=blas,
+        help="BLAS on a CPU: auto, off, or a library's path [auto].",
+        metavar="BLAS",
+        rich_help_panel=SETTINGS,
     ),
 ]
 DequantizeOption = Annotated[
@@ -78,17 +99,46 @@ DequantizeOption = Annotated[
     typer.Option(
         "--dequantize",
         autocompletion=dequantize,
-        help="Unpack quantized weights to float32: auto, on or off.",
+        help="Unpack quantized weights to float32: auto, on or off [auto].",
+        metavar="WHEN",
+        rich_help_panel=SETTINGS,
     ),
 ]
 TemperatureOption = Annotated[
-    float | None, typer.Option("--temperature", "--temp", help="Randomness; 0 is greedy.")
+    float | None,
+    typer.Option(
+        "--temperature",
+        "--temp",
+        help="Randomness; 0 is greedy.",
+        metavar="X",
+        rich_help_panel=SETTINGS,
+    ),
 ]
-TopPOption = Annotated[float | None, typer.Option("--top-p", help="Nucleus mass; 0 is off.")]
-TopKOption = Annotated[int | None, typer.Option("--top-k", help="Keep the k likeliest; 0 is off.")]
+TopPOption = Annotated[
+    float | None,
+    typer.Option("--top-p", help="Nucleus mass; 0 is off.", metavar="P", rich_help_panel=SETTINGS),
+]
+TopKOption = Annotated[
+    int | None,
+    typer.Option(
+        "--top-k", help="Keep the k likeliest; 0 is off.", metavar="K", rich_help_panel=SETTINGS
+    ),
+]
 MinPOption = Annotated[
-    float | None, typer.Option("--min-p", help="Keep tokens this likely beside the best; 0 is off.")
+    float | None,
+    typer.Option(
+        "--min-p",
+        help="Keep tokens this likely beside the best; 0 is off.",
+        metavar="P",
+        rich_help_panel=SETTINGS,
+    ),
 ]
 MaxTokensOption = Annotated[
-    int | None, typer.Option("--max-tokens", help="Most tokens to generate; unset: until done.")
+    int | None,
+    typer.Option(
+        "--max-tokens",
+        help="Most tokens to generate; unset: until done.",
+        metavar="N",
+        rich_help_panel=SETTINGS,
+    ),
 ]

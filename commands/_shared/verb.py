@@ -18,6 +18,7 @@ from commands._shared.options import EVERYWHERE, OfflineOption, QuietOption
 if TYPE_CHECKING:
     from commands._shared.session import Session
 
+_FIRST = ("Arguments", "Options")
 _WRONG_USAGE = 2
 
 
@@ -32,6 +33,10 @@ class Verb(TyperCommand):
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the plain help's arguments and options, by panels as the other help has them."""
         _write_panels(self, ctx, formatter)
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the arguments and options."""
+        return _named(super().get_params(ctx))
 
     def get_help(self, ctx: Any) -> str:
         """Show the help, and return nothing that is left to show."""
@@ -58,6 +63,10 @@ class VerbGroup(TyperGroup):
         _write_panels(self, ctx, formatter)
         with formatter.section("Commands"):
             formatter.write_dl([(name, first_paragraph(verb)) for name, verb in verbs_of(self)])
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the arguments and options."""
+        return _named(super().get_params(ctx))
 
     def get_help(self, ctx: Any) -> str:
         """Show the help, and return nothing that is left to show."""
@@ -90,11 +99,35 @@ def _show_help(command: Verb | VerbGroup, help_of: Any, ctx: Any) -> str:
     session = cast("Session | None", ctx.obj)
     if session is None:
         return cast("str", help_of(ctx))
-    styled = session.console().styled
-    command.rich_markup_mode = "rich" if styled else None
+    if session.console().styled:
+        command.rich_markup_mode = "rich"
+        _escape(command)
+    else:
+        command.rich_markup_mode = None
     if text := help_of(ctx):  # the other one has printed itself
         session.console().text(text)
     return ""
+
+
+def _escape(command: Verb | VerbGroup) -> None:
+    """Keep `[8]` from being read as markup."""
+    from rich.markup import escape
+
+    verbs = [verb for _, verb in verbs_of(command)] if isinstance(command, VerbGroup) else []
+    for each in (command, *verbs, *command.params):
+        each.help = each.help and escape(each.help)
+
+
+def _named(parameters: list[Any]) -> list[Any]:
+    """Return parameters named as others do: arguments in capitals, flags without a type."""
+    for parameter in parameters:
+        if parameter.metavar is not None:
+            continue
+        if parameter.param_type_name == "argument":
+            parameter.metavar = parameter.name.upper()
+        elif parameter.is_flag:
+            parameter.metavar = ""
+    return parameters
 
 
 def _write_panels(command: Verb | VerbGroup, ctx: Any, formatter: Any) -> None:
@@ -104,6 +137,8 @@ def _write_panels(command: Verb | VerbGroup, ctx: Any, formatter: Any) -> None:
             kind = "Arguments" if parameter.param_type_name == "argument" else "Options"
             panel = getattr(parameter, "rich_help_panel", None) or kind
             panels[panel].append(record)
-    for name, records in sorted(panels.items(), key=lambda panel: panel[0] == EVERYWHERE):
-        with formatter.section(name):
-            formatter.write_dl(records)
+    last = [name for name in panels if name not in _FIRST and name != EVERYWHERE]
+    for name in (*_FIRST, *last, EVERYWHERE):
+        if records := panels.get(name):
+            with formatter.section(name):
+                formatter.write_dl(records)

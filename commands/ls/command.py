@@ -9,7 +9,7 @@ import typer
 
 from commands._shared.completion import folders, listed_models, model_types, quantizations
 from commands._shared.listing import lay_out
-from commands._shared.options import JsonOption
+from commands._shared.options import SETTINGS, JsonOption
 from commands.ls.table import CardColumn, columns_for, has_footnote, row_for
 from core.errors import UsageProblem
 from core.registry.selection import SortKey, Wanted, arrange, quantization_test, select
@@ -76,6 +76,7 @@ def ls(
             autocompletion=folders,
             help="A folder of models, too; repeatable.",
             metavar="FOLDER",
+            rich_help_panel=SETTINGS,
         ),
     ] = None,
     json: JsonOption = False,

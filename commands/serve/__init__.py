@@ -12,6 +12,7 @@ import typer
 from commands._shared.completion import hosts, models
 from commands._shared.engine import open_shown
 from commands._shared.options import (
+    SETTINGS,
     BatchOption,
     BlasOption,
     DequantizeOption,
@@ -39,10 +40,22 @@ def serve(
     ] = None,
     host: Annotated[
         str | None,
-        typer.Option("--host", autocompletion=hosts, help="Interface to listen on [127.0.0.1]."),
+        typer.Option(
+            "--host",
+            autocompletion=hosts,
+            help="Interface to listen on [127.0.0.1].",
+            metavar="HOST",
+            rich_help_panel=SETTINGS,
+        ),
     ] = None,
     port: Annotated[
-        int | None, typer.Option("--port", help="Port to listen on; 0: a free one [8080].")
+        int | None,
+        typer.Option(
+            "--port",
+            help="Port to listen on; 0: a free one [8080].",
+            metavar="PORT",
+            rich_help_panel=SETTINGS,
+        ),
     ] = None,
     batch: BatchOption = None,
     memory_budget: MemoryOption = None,
@@ -59,8 +72,9 @@ def serve(
         float | None,
         typer.Option(
             "--keep-alive",
-            help="Idle time until the model leaves memory; a request brings it back [never].",
+            help="Idle time until the model leaves memory; a request brings it back. Unset: never.",
             metavar="MINUTES",
+            rich_help_panel=SETTINGS,
         ),
     ] = None,
     drain_timeout: Annotated[
@@ -69,6 +83,7 @@ def serve(
             "--drain-timeout",
             help="Seconds that running answers get when the server is stopped [30].",
             metavar="SECONDS",
+            rich_help_panel=SETTINGS,
         ),
     ] = None,
     json: JsonOption = False,
