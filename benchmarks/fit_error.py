@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 BUDGET_GB = 8.0
 CASES = ((256, 1), (1024, 1), (2048, 1), (1024, 4))
+LARGE_CASES = ((512, 1), (2048, 1), (4096, 1), (8192, 1), (2048, 4))
 _ANSWER = 4  # tokens
 _GROWTH = 256  # tokens by which caches grow
 
@@ -344,14 +345,13 @@ class _Run:
         return int(mx.get_peak_memory()) - self._before
 
 
-def table_of(name: str, kinds: str, peaks: list[Peak]) -> list[str]:
-    """Return the rows of a Markdown table."""
-    return [
-        f"| {name} | {kinds} | {p.context:,} x {p.rows} | {format_bytes(p.weights)} "
-        f"| {format_bytes(p.estimated)} | {format_bytes(p.measured)} | {100 * p.error:+.1f}% "
-        f"| {100 * p.rest_error:+.1f}% |"
-        for p in peaks
+def row_of(name: str, kinds: str, peaks: list[Peak]) -> str:
+    """Return a row of a Markdown table: estimate / measured at each case, and the worst errors."""
+    cells = [
+        f"{_mb(peak.estimated)} / {_mb(peak.measured)} ({100 * peak.error:+.1f}%)" for peak in peaks
     ]
+    rest = max((peak.rest_error for peak in peaks), key=abs)
+    return f"| {name} | {kinds} | {_mb(peaks[0].weights)} | {' | '.join(cells)} | {rest:+.0%} |"
 
 
 def main() -> None:
@@ -365,16 +365,25 @@ def main() -> None:
         plan = prepare_compute(
             blas="auto", dequantize="auto", cache=Path(scratch), environ=dict(os.environ)
         )
-        print("| model | layers | context x rows | weights | estimate | measured | error | rest |")
-        print("| --- | --- | --- | ---: | ---: | ---: | ---: | ---: |")
+        _print_head(CASES)
         for name, config in MODELS.items():
-            if given.only is not None and name not in given.only:
-                continue
-            folder = make_model(Path(scratch) / name, config=config)
-            print(*table_of(name, _kinds(folder, plan), compare(folder, plan, CASES)), sep="\n")
+            if given.only is None or name in given.only:
+                folder = make_model(Path(scratch) / name, config=config)
+                print(row_of(name, _kinds(folder, plan), compare(folder, plan, CASES)), flush=True)
         for folder in given.model:
-            peaks = compare(folder, plan, (*CASES, (4096, 1), (2048, 4)))
-            print(*table_of(folder.parent.parent.name, _kinds(folder, plan), peaks), sep="\n")
+            _print_head(LARGE_CASES)
+            name = folder.parent.parent.name.rpartition("--")[2] or folder.name
+            print(row_of(name, _kinds(folder, plan), compare(folder, plan, LARGE_CASES)))
+
+
+def _print_head(cases: tuple[tuple[int, int], ...]) -> None:
+    told = " | ".join(f"{context:,} x {rows}" for context, rows in cases)
+    print(f"\n| model | layers | weights | {told} | rest, worst |")
+    print(f"| --- | --- | ---: |{' ---: |' * (len(cases) + 1)}")
+
+
+def _mb(count: int) -> str:
+    return format_bytes(count).removesuffix(" MB")
 
 
 def _kinds(folder: Path, plan: ComputePlan) -> str:

@@ -221,11 +221,18 @@ def _needed(estimator: Estimator, context: int, rows: int) -> int:
 
 def _longest(estimator: Estimator, rows: int, usable: int, window: int) -> int:
     """Return the most tokens of each row that fit, in steps of those that caches grow by."""
-    if _needed(estimator, min(window, _LONGEST), rows) <= usable:
+    if _fits(estimator, min(window, _LONGEST), rows, usable):
         return window
     low, high = 0, -(-min(window, _LONGEST) // GROWTH_TOKENS)
     while high - low > 1:
         middle = (low + high) // 2
-        fits = _needed(estimator, middle * GROWTH_TOKENS, rows) <= usable
+        fits = _fits(estimator, middle * GROWTH_TOKENS, rows, usable)
         low, high = (middle, high) if fits else (low, middle)
     return low * GROWTH_TOKENS
+
+
+def _fits(estimator: Estimator, context: int, rows: int, usable: int) -> bool:
+    """Return whether all that is needed is there; the rule that costs nothing is asked first."""
+    if reserved_bytes(estimator, context, rows) > usable:
+        return False
+    return _needed(estimator, context, rows) <= usable

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
 # Beyond every model there is by a factor of ten: what is larger is damage or malice.
 MOST_LAYERS = 10_000
+MOST_KINDS = 512  # of layers in one model
 MOST_WIDTH = 10_000_000
 MOST_TOKENS = 2**31 - 1
 # A config that tells no window sets no limit (core/engine/loader.py).

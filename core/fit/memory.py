@@ -6,6 +6,7 @@ and then decodes them. `docs/fit.md` has the measured errors.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -180,12 +181,9 @@ def quantized_note(estimator: Estimator) -> str | None:
 def _split(layers: tuple[Layer, ...]) -> tuple[list[Layer], dict[Layer, int]]:
     """Return the layers to replay, every kind among them, and how many there are of the others."""
     start = max(0, len(layers) - _REPLAYED)
-    sample, others = list(layers[start:]), list(layers[:start])
-    for layer in dict.fromkeys(others):
+    sample, counts = list(layers[start:]), Counter(layers[:start])
+    for layer in list(counts):
         if layer not in sample:
             sample.insert(0, layer)
-            others.remove(layer)
-    counts: dict[Layer, int] = {}
-    for layer in others:
-        counts[layer] = counts.get(layer, 0) + 1
-    return sample, counts
+            counts[layer] -= 1
+    return sample, +counts

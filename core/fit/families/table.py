@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from core.fit.config import MOST_TOKENS, Fields, text_fields
+from core.errors import BadModelFiles
+from core.fit.config import MOST_KINDS, MOST_TOKENS, Fields, text_fields
 from core.fit.families import attention as a
 from core.fit.families import recurrent as r
 from core.fit.families.feeds import read_feeds
@@ -138,12 +139,17 @@ def read_shape(config: Mapping[str, Any], *, vocabulary: int | None = None) -> M
     c = text_fields(config)
     kind = _kind(config)
     reader = _READERS.get(kind)
-    mixers = (reader or a.full)(c)
+    layers = tuple(_layers(kind, c, (reader or a.full)(c)))
+    if (kinds := len(set(layers))) > MOST_KINDS:
+        raise BadModelFiles(
+            f"config.json describes {kinds:,} different layers, more than any model has.",
+            hint="Download the model again, or check that mlx-lm can load it.",
+        )
     return ModelShape(
         model_type=kind,
         hidden=a.hidden_size(c),
         vocabulary=c.whole("vocab_size", "num_vocab", default=vocabulary or 128_000),
-        layers=tuple(_layers(kind, c, mixers)),
+        layers=layers,
         context_window=_context_window(c),
         known=reader is not None,
     )

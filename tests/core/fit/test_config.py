@@ -88,6 +88,20 @@ def test_absurd_fields_are_refused_by_name(changes: dict[str, Any], told: str) -
         read_shape(llama_config(**changes))
 
 
+def test_more_kinds_of_layers_than_any_model_has_are_refused() -> None:
+    heads = list(range(1, 1001))
+    config = _DATA["special"]["openelm"] | {
+        "model_type": "openelm",
+        "vocab_size": 300,
+        "num_transformer_layers": 1000,
+        "num_query_heads": heads,
+        "num_kv_heads": heads,
+        "ffn_multipliers": [1.0] * 1000,
+    }
+    with pytest.raises(BadModelFiles, match="1,000 different layers"):
+        read_shape(config)
+
+
 @st.composite
 def hostile_configs(draw: st.DrawFn) -> dict[str, Any]:
     """Configs of every architecture, some fields of which are hostile."""
