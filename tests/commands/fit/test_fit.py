@@ -232,7 +232,12 @@ def test_hostile_configs_end_in_one_sentence(
 
 
 def test_a_missing_model_is_told(environ: Environ) -> None:
-    done = mlxbun("fit", "nobody/nothing", environ=environ)
+    with FakeHub() as hub:
+        done = mlxbun(
+            "fit",
+            "nobody/nothing",
+            environ={**environ, "HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0"},
+        )
     assert (done.returncode, done.stdout) == (3, "")
 
 
