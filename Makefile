@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MODEL ?= starter
 ARGS ?=
 
-.PHONY: help install dev serve test test-slow check bench completions lock platforms clean
+.PHONY: help install dev serve test test-slow check bench completions docs pictures lock platforms clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +40,12 @@ bench: .venv/dev-installed ## Measure against mlx_lm.server in one run
 
 completions: .venv/dev-installed ## Make the scripts for Tab, and their table of verbs, from the app
 	@$(BIN)/python -m mlxbun_cli.completion.generate
+
+docs: .venv/dev-installed ## Write docs/cli.md, and the pictures in it that are the same everywhere
+	@$(BIN)/python -m scripts.docs
+
+pictures: .venv/dev-installed ## The same, and the pictures that depend on this machine
+	@$(BIN)/python -m scripts.docs --all
 
 lock: .venv/dev-installed ## Resolve the dependencies again for every platform
 	@PATH="$(CURDIR)/$(BIN):$$PATH" scripts/lock.sh

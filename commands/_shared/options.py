@@ -70,7 +70,7 @@ PrefillOption = Annotated[
     typer.Option(
         "--prefill",
         autocompletion=prefill,
-        help="Long prompts yield to running streams (latency) or not so much (throughput).",
+        help="Long prompts yield to running streams (latency) or less so (throughput) [latency].",
         metavar="KIND",
         rich_help_panel=SETTINGS,
     ),

@@ -1,0 +1,1 @@
+"""What is run in a clone of the repository, and not shipped."""

@@ -1,0 +1,162 @@
+"""What is shown of each verb: the commands, where they run, and what came of it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.docs.library import add_adapter, add_library
+from scripts.docs.places import ROOT
+from scripts.docs.screen import Screen
+from scripts.docs.terminal import COLUMNS, LINES, Press, run_in_terminal
+from tests.core.upload.hub import UploadHub
+from tests.fakehub import weights
+from tests.processes import NOWHERE, serving
+
+_USER = "/home/ada"  # what the folder that a scene plays in is called in its picture
+_STARTER = ROOT / ".cache" / "starter" / "hub" / "models--mlxbun--SmolLM2-135M-Instruct-4bit"
+_PROMPT = ">\b\x1b[2C"  # as prompt_toolkit writes `> `
+_TOKEN = "hf_ada"  # known to the Hub of the scene
+_QUESTION = "What is the capital of France?"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene:
+    """One picture."""
+
+    verb: str
+    """Of what."""
+    commands: tuple[str, ...]
+    """What is typed at the shell."""
+    steady: bool = True
+    """It comes out the same on every machine and every day."""
+    starter: bool = False
+    """It plays with the real starter model, alone in the cache."""
+    served: bool = False
+    """A server runs meanwhile."""
+    presses: tuple[Press, ...] = ()
+    """What is typed while the last command runs."""
+
+
+SCENES = (
+    Scene(
+        verb="serve",
+        commands=("mlxbun serve",),
+        steady=False,
+        starter=True,
+        presses=(Press(after="curl http", keys="\x03"),),
+    ),
+    Scene(
+        verb="generate",
+        commands=(f'mlxbun generate "{_QUESTION}" --temperature 0',),
+        steady=False,
+        starter=True,
+    ),
+    Scene(
+        verb="chat",
+        commands=("mlxbun chat --temperature 0 --stats",),
+        steady=False,
+        starter=True,
+        presses=(
+            Press(after=_PROMPT, keys=f"{_QUESTION}\r"),
+            Press(after=_PROMPT, keys="And of Italy?\r"),
+            Press(after=_PROMPT, keys="\x04"),
+        ),
+    ),
+    Scene(verb="ls", commands=("mlxbun ls", "mlxbun ls --min-size 4GB --sort size")),
+    Scene(
+        verb="download",
+        commands=("mlxbun download acme/Pond-1M --dry-run", "mlxbun download acme/Pond-1M"),
+        steady=False,
+    ),
+    Scene(
+        verb="fit",
+        commands=(
+            "mlxbun fit acme/River-8B-Instruct-4bit --sku 'M4 16'",
+            "mlxbun fit --sku 'M4 Max 64'",
+        ),
+    ),
+    Scene(verb="gc", commands=("mlxbun gc", "mlxbun gc --yes River")),
+    Scene(
+        verb="upload",
+        commands=(
+            "mlxbun upload notes-lora --to ada/notes-lora --dry-run --no-card",
+            "mlxbun upload notes-lora --to ada/notes-lora --private",
+        ),
+        steady=False,
+    ),
+    Scene(
+        verb="bench",
+        commands=(
+            "mlxbun bench --prompts 128 --rows 1,4 --tokens 16 --repeats 3",
+            "mlxbun bench history",
+        ),
+        steady=False,
+        starter=True,
+    ),
+    Scene(verb="ps", commands=("mlxbun ps",), steady=False, starter=True, served=True),
+    Scene(verb="stop", commands=("mlxbun stop",), steady=False, starter=True, served=True),
+    Scene(verb="doctor", commands=("mlxbun doctor",), steady=False),
+    Scene(verb="config show", commands=("mlxbun config set batch 4", "mlxbun config show")),
+    Scene(
+        verb="config set",
+        commands=("mlxbun config set batch 4", "mlxbun config set batch many"),
+    ),
+)
+
+
+def play(scene: Scene) -> list[str]:
+    """Run the commands of a scene and return what its terminal shows."""
+    screen = Screen(COLUMNS, LINES)
+    with ExitStack() as stage:
+        home = Path(stage.enter_context(tempfile.TemporaryDirectory(prefix="mlxbun-")))
+        hub = stage.enter_context(UploadHub())
+        environ = _set_stage(scene, home, hub)
+        if scene.served:
+            stage.enter_context(_server(environ, home))
+        for number, command in enumerate(scene.commands):
+            last = number == len(scene.commands) - 1
+            shown = run_in_terminal(
+                ["sh", "-c", command],
+                environ=environ,
+                cwd=home,
+                presses=scene.presses if last else (),
+            )
+            blank = "\r\n" if number else ""
+            screen.feed(f"{blank}\x1b[2m$\x1b[0m \x1b[1m{command}\x1b[0m\r\n")
+            screen.feed(shown.replace(str(home), _USER))
+    return screen.lines()
+
+
+def _set_stage(scene: Scene, home: Path, hub: UploadHub) -> dict[str, str]:
+    """Fill the home and the Hub, and return the environment."""
+    cache = home / ".cache" / "huggingface" / "hub"
+    if scene.starter:
+        shutil.copytree(_STARTER, cache / _STARTER.name, symlinks=True)
+    else:
+        add_library(cache)
+    if scene.verb == "upload":
+        add_adapter(home / "notes-lora")
+    files = {"config.json": b'{"model_type": "llama"}', "tokenizer.json": b"{}"}
+    hub.account(_TOKEN, "ada")
+    hub.add("acme/Pond-1M", {**files, "model.safetensors": weights(2_000_000)})
+    return {
+        "HOME": str(home),
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+        "TERM": "xterm-256color",
+        "LANG": "C.UTF-8",
+        "HF_ENDPOINT": hub.url if scene.verb in ("download", "upload") else NOWHERE,
+        "HF_TOKEN": _TOKEN,
+    }
+
+
+@contextmanager
+def _server(environ: Mapping[str, str], home: Path) -> Iterator[None]:
+    with serving(environ=environ, log=home / "log"):
+        yield
