@@ -16,6 +16,8 @@ from typing import Any
 
 import httpx
 
+from tests.jsondocs import check_output
+
 SCRIPT = str(Path(sys.executable).parent / "mlxbun")
 NOWHERE = "http://127.0.0.1:9"  # a loopback port at which nobody listens
 
@@ -52,7 +54,7 @@ def offline(links: Path) -> dict[str, str]:
 def mlxbun(
     *arguments: str, environ: Mapping[str, str], stdin: str = "", cwd: Path | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """Run one command to its end. Whatever it does, it shows no traceback."""
+    """Run one command to its end. Whatever it does, it shows no traceback, and JSON as promised."""
     done = subprocess.run(
         [SCRIPT, *arguments],
         env=dict(environ),
@@ -65,6 +67,8 @@ def mlxbun(
     )
     assert "Traceback" not in done.stderr, done.stderr
     assert "terminate called" not in done.stderr, done.stderr
+    if "--json" in arguments:
+        check_output(arguments, done.stdout)
     return done
 
 

@@ -1,0 +1,198 @@
+"""docs/json.md tells every key of the JSON that commands print, and no other.
+
+`tests.processes.mlxbun` checks the JSON of every command that any test runs; here is what all of
+them print together.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from commands._shared.console import SCHEMA
+from scripts.docs.library import add_adapter, add_library
+from scripts.docs.verbs import read_app
+from tests.core.upload.hub import UploadHub
+from tests.fakehub import Fault, weights
+from tests.jsondocs import EVERY, FAILED, check_object, leaves, objects_in, page
+from tests.processes import SCRIPT, environ_of, mlxbun, wait_until
+from tests.tiny import make_model
+
+Environ = dict[str, str]
+
+# What takes more than a few commands to come about; other tests see to it.
+_RARE = {
+    ("serve", "cut"),
+    ("download", "waiting"),
+    ("download", "anew"),
+    ("download", "unlisted"),
+    ("upload", "retry"),
+    ("upload", "note"),
+}
+_RARE_KEYS = {
+    "results[].measured.measured_at",
+    "results[].measured.loaded_as",
+    "results[].measured.decode_tps",
+    "results[].measured.prefill_tps",
+    "results[].measured.prefill_tokens",
+    "results[].measured.ttft_s",
+    "results[].notes[]",
+    "items[].skipped[]",
+    "items[].skipped[].path",
+    "items[].skipped[].reason",
+    "items[].failed[]",
+    "items[].failed[].path",
+    "items[].failed[].reason",
+    "kept[].unique[]",
+    "models[].architectures[]",
+    "to_fix[]",
+    "still_running[]",
+    "still_running[].pid",
+    "still_running[].url",
+    "still_running[].model",
+    "notes[]",
+}
+
+
+class Recorder:
+    """Runs commands and remembers which keys they have printed."""
+
+    def __init__(self, environ: Environ, home: Path) -> None:
+        self.environ = environ
+        self.home = home
+        self.seen: set[tuple[str, str, str]] = set()
+
+    def run(self, *arguments: str, stdin: str = "", codes: tuple[int, ...] = (0,)) -> None:
+        """Run one command with --json."""
+        words = (*arguments, "--json")
+        done = mlxbun(*words, environ=self.environ, stdin=stdin, cwd=self.home)
+        assert done.returncode in codes, done.stderr
+        self.take(_verb(arguments), done.stdout)
+
+    def take(self, verb: str, stdout: str) -> None:
+        """Remember what was printed."""
+        found = objects_in(stdout)
+        assert found, verb
+        for each in found:
+            check_object(verb, each)
+            event = each.get("event", "")
+            self.seen |= {(verb, event, path) for path, _ in leaves(each)}
+
+
+def _verb(arguments: tuple[str, ...]) -> str:
+    return " ".join(arguments[: 2 if " ".join(arguments[:2]) in page() else 1])
+
+
+@pytest.fixture(scope="module")
+def recorder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
+    """Run every verb."""
+    home = tmp_path_factory.mktemp("home")
+    cache = home / ".cache" / "huggingface" / "hub"
+    add_library(cache)
+    add_adapter(home / "lora")
+    make_model(home / "tiny")
+    with UploadHub() as hub:
+        hub.account("hf_ada", "ada")
+        hub.add("acme/pond", {"config.json": b"{}", "model.safetensors": weights(400_000)})
+        recorder = Recorder(environ_of(home, HF_ENDPOINT=hub.url, HF_TOKEN="hf_ada"), home)
+        _run_offline(recorder)
+        hub.faults = [Fault(name="model.safetensors", cut=100_000)]
+        recorder.run("download", "acme/pond")
+        recorder.run("upload", "lora", "--to", "ada/lora", "--revision", "draft")
+        recorder.run("upload", "lora", "--to", "ada/lora", "--revision", "draft")
+        _serve(recorder)
+        yield recorder
+
+
+def _run_offline(recorder: Recorder) -> None:
+    run = recorder.run
+    run("ls")
+    run("ls", "--nope", codes=(2,))
+    run("config", "set", "batch", "4")
+    run("config", "set", "model_folders", str(recorder.home / "nowhere"))
+    run("config", "show")
+    run("doctor")
+    run("generate", "./tiny", "hello", "--max-tokens", "4")
+    run("chat", "./tiny", "--max-tokens", "4", stdin="hello\n/nonsense\n", codes=(2,))
+    run("fit", "acme/River-8B-Instruct-4bit", "--sku", "M1 8", codes=(4,))
+    run("fit", "acme/Echo-1B-Speech", "./tiny", "./lora", codes=(7,))
+    run("gc", "--keep", "1")
+    run("gc", "--yes")
+    run("bench", "./tiny", "--prompts", "16", "--rows", "1", "--tokens", "4", "--repeats", "2")
+    run("bench", "history")
+    run("upload", "lora", "--to", "ada/lora", "--dry-run")
+
+
+def _serve(recorder: Recorder) -> None:
+    log = recorder.home / "served"
+    with (
+        log.open("wb") as out,
+        subprocess.Popen(
+            [SCRIPT, "serve", "./tiny", "--port", "0", "--json"],
+            env=recorder.environ, cwd=recorder.home, stdout=out, stderr=subprocess.DEVNULL,
+        ) as process,
+    ):  # fmt: skip
+        try:
+            wait_until(lambda: b'"listening"' in log.read_bytes())
+            recorder.run("ps")
+            recorder.run("stop")
+            assert process.wait(30) == 0
+        finally:
+            process.kill()
+    recorder.take("serve", log.read_text(encoding="utf-8"))
+
+
+def test_every_verb_has_its_section() -> None:
+    _, verbs = read_app()
+    assert set(page()) == {EVERY, FAILED, "bench history", *(verb.name for verb in verbs)}
+
+
+def test_every_key_that_is_told_is_printed(recorder: Recorder) -> None:
+    seen = {(verb, event, _any_layer(path)) for verb, event, path in recorder.seen}
+    told = {
+        (verb, event, key)
+        for verb, section in page().items()
+        for event, table in section.tables.items()
+        for key in table
+        if verb not in (EVERY, FAILED) and not _is_rare(verb, event, key)
+    }
+    assert not told - seen, sorted(told - seen)
+
+
+def _is_rare(verb: str, event: str, key: str) -> bool:
+    # Whether a file is on its way when progress is told depends on the moment.
+    on_its_way = event == "progress" and key.startswith("files[]")
+    return on_its_way or (verb, event) in _RARE or key in _RARE_KEYS
+
+
+def _any_layer(path: str) -> str:
+    start = "results[].kv.layers."
+    return f"{start}*" if path.startswith(start) else path
+
+
+def test_every_object_carries_the_version(recorder: Recorder) -> None:
+    kinds = {(verb, event) for verb, event, _ in recorder.seen}
+    assert all((verb, event, "schema") in recorder.seen for verb, event in kinds)
+    assert f"| `schema` | integer | {SCHEMA} |" in (
+        Path(__file__).resolve().parents[2] / "docs" / "json.md"
+    ).read_text(encoding="utf-8")
+
+
+def test_the_last_line_says_how_it_ended(recorder: Recorder) -> None:
+    ends = {verb for verb, event, _ in recorder.seen if event == "done"}
+    assert ends == {"download", "upload", "chat", "serve"}
+
+
+def test_what_goes_wrong_is_told_alike_by_all(tmp_path: Path) -> None:
+    environ = environ_of(tmp_path / "home")
+    for verb in (verb.name.split() for verb in read_app()[1]):
+        done = mlxbun(*verb, "--json", "--no-such-option", environ=environ)
+        (told,) = objects_in(done.stdout)
+        assert done.returncode == told["error"]["exit_code"] == 2
+        assert told["event"] == "failed"
+        assert done.stderr == f"mlxbun: {told['error']['message']}\n  {told['error']['hint']}\n"
+        assert json.loads(done.stdout) == told
