@@ -7,6 +7,7 @@ what else. Nothing outside this module prints. Rich is imported when a person re
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from contextlib import contextmanager, suppress
@@ -88,10 +89,9 @@ class Console:
         for row in rows:
             table.add_row(*(_cell(row.get(name)) for name in columns))
         # A pipe has no width; folding data at 80 columns there would break `grep` and `cut`.
-        rich = self._rich(self._streams.out, width=self.width or 10_000)
-        with rich.capture() as shown:
-            rich.print(table)
-        self._streams.write("".join(f"{line.rstrip()}\n" for line in shown.get().splitlines()))
+        drawn = io.StringIO()
+        self._rich(drawn, styled=self.styled, width=self.width or 10_000).print(table)
+        self._streams.write("".join(f"{line.rstrip()}\n" for line in drawn.getvalue().splitlines()))
 
     def record(self, data: Mapping[str, Any]) -> None:
         """Show one thing as `name  value` lines, nested mappings indented."""
@@ -159,7 +159,9 @@ class Console:
             "{task.fields[amount]}",
             TimeRemainingColumn(),
         )
-        with Bars(*columns, console=self._rich(self._streams.err), transient=True) as bars:
+        rich = self._rich(self._streams.err, styled=True)
+        # What goes to stdout meanwhile stays there; what goes to stderr appears above the bars.
+        with Bars(*columns, console=rich, transient=True, redirect_stdout=False) as bars:
             tasks: dict[str, Any] = {}
 
             def show(report: Progress, /) -> None:
@@ -179,7 +181,7 @@ class Console:
         if self.quiet or not self._streams.is_styled(self._streams.err):
             yield PlainTransfer(self.note)
             return
-        with LiveTransfer(self._rich(self._streams.err)) as view:
+        with LiveTransfer(self._rich(self._streams.err, styled=True)) as view:
             yield view
 
     def _print(
@@ -200,12 +202,12 @@ class Console:
             else:
                 self._streams.write(f"{indent}{key!s:<{width}}  {_cell(value)}\n")
 
-    def _rich(self, stream: TextIO, *, width: int | None = None) -> Any:
+    @staticmethod
+    def _rich(file: TextIO, *, styled: bool, width: int | None = None) -> Any:
         from rich.console import Console as RichConsole
 
-        styled = self._streams.is_styled(stream)
         return RichConsole(
-            file=stream,
+            file=file,
             width=width,
             highlight=False,
             markup=False,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import select
 import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Literal, TextIO
@@ -94,13 +95,35 @@ def whole_characters(text: str) -> str:
 
 def _write(stream: TextIO, text: str) -> None:
     try:
-        stream.write(_writable(text, stream))
-        stream.flush()
+        _put(_writable(text, stream), stream)
     except OSError as problem:
         _silence(stream)
         if isinstance(problem, BrokenPipeError):
             raise ReaderGone from None
         raise MlxbunError(f"The output cannot be written: {problem.strerror}.") from problem
+
+
+def _put(text: str, stream: TextIO) -> None:
+    """Write all of it or fail.
+
+    Python's own streams lose the rest of what a reader that goes away has read half of, when they
+    are unbuffered (`PYTHONUNBUFFERED`), and fail where a pipe does not block.
+    """
+    stream.flush()
+    try:
+        descriptor = stream.fileno() if isinstance(stream, io.TextIOWrapper) else None
+    except io.UnsupportedOperation:
+        descriptor = None
+    if descriptor is None:  # in memory, or drawn above a bar
+        stream.write(text)
+        stream.flush()
+        return
+    rest = memoryview(text.encode(stream.encoding))
+    while rest:
+        try:
+            rest = rest[os.write(descriptor, rest) :]
+        except BlockingIOError:
+            select.select([], [descriptor], [])
 
 
 def _writable(text: str, stream: TextIO) -> str:

@@ -78,6 +78,7 @@ class LiveTransfer:
             TextColumn("{task.fields[amount]}", markup=False, table_column=amount),
             console=rich,
             transient=True,
+            redirect_stdout=False,
             expand=True,
             refresh_per_second=5,
         )

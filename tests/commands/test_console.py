@@ -5,12 +5,14 @@ from __future__ import annotations
 import io
 import json
 import math
+import os
+import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, cast
 
 import pytest
 
-from commands._shared.console import Console
+from commands._shared.console import Console, ReaderGone
 from commands._shared.streams import Streams
 from core.errors import NotFound
 from core.progress import Progress
@@ -231,3 +233,43 @@ def test_progress_on_a_terminal_is_a_bar_with_amounts() -> None:
     shown = sink.err.getvalue()
     assert "3 of 4 figures" in shown
     assert "2 MB" in shown
+
+
+class Pipe:
+    """A pipe into which Python writes as it does with PYTHONUNBUFFERED."""
+
+    def __init__(self, *, blocking: bool) -> None:
+        self.reader, writer = os.pipe()
+        os.set_blocking(writer, blocking)
+        self.raw = os.fdopen(writer, "wb", buffering=0)
+        stream = cast("BinaryIO", self.raw)
+        self.out = io.TextIOWrapper(stream, encoding="utf-8", write_through=True)
+        self.console = Console(streams=Streams(out=self.out))
+
+
+@pytest.mark.parametrize("blocking", [True, False])
+def test_all_of_a_long_text_arrives(blocking: bool) -> None:
+    text = "é" * 1_000_000  # more than a pipe holds
+    pipe = Pipe(blocking=blocking)
+    read: list[bytes] = []
+    with os.fdopen(pipe.reader, "rb") as end:
+        reader = threading.Thread(target=lambda: read.append(end.read()))
+        reader.start()
+        pipe.console.text(text)
+        pipe.raw.close()
+        reader.join(30)
+    assert read == [text.encode()]
+
+
+def test_a_reader_that_goes_away_in_the_middle_is_noticed() -> None:
+    pipe = Pipe(blocking=True)
+
+    def read_a_little() -> None:
+        os.read(pipe.reader, 5)
+        os.close(pipe.reader)
+
+    reader = threading.Thread(target=read_a_little)
+    reader.start()
+    with pytest.raises(ReaderGone):
+        pipe.console.text("x" * 1_000_000)
+    reader.join(30)

@@ -79,7 +79,7 @@ def _sources(part: str) -> list[Path]:
 @pytest.mark.parametrize("command", _commands(), ids=lambda command: command.name)
 def test_every_command_takes_what_all_take(command: Any) -> None:
     assert isinstance(command, VerbClass)
-    options = {name: each for each in command.params for name in each.opts}
+    options: dict[str, Any] = {name: each for each in command.params for name in each.opts}
     assert options["--json"].is_flag
     assert options["--quiet"] is options["-q"]
     assert options["--offline"].rich_help_panel == EVERYWHERE
