@@ -39,10 +39,10 @@ def run_in_terminal(
     """
     process, terminal = pty.fork()
     if process == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
         os.chdir(cwd)
         os.execvpe(command[0], list(command), dict(environ))
     try:
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", LINES, COLUMNS, 0, 0))
         return _read(terminal, list(presses))
     finally:
         os.close(terminal)
