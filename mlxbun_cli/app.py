@@ -60,7 +60,8 @@ def _show_version(context: typer.Context, wanted: bool) -> None:
 def door(
     context: typer.Context,
     _version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version.")
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
     _install: InstallOption = None,
     _show: ShowOption = None,
