@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-FinishReason = Literal["stop", "length"]
+FinishReason = Literal["stop", "length", "tool_calls"]
 Lane = Literal["serial", "batched"]
 
 
@@ -15,6 +15,50 @@ class TextDelta:
 
     text: str
     """Never empty, never half a character, never part of a stop text."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReasoningDelta:
+    """More text of the reasoning channel."""
+
+    text: str
+    """Never empty, never half a character, never part of the channel's markup."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCallDelta:
+    """The beginning of a call, or more of its arguments."""
+
+    index: int
+    """Which call of the answer, from 0; they come one after the other."""
+    id: str | None = None
+    """`call_…`, with the first delta of a call; None afterwards."""
+    name: str | None = None
+    """The function, with the first delta of a call; None afterwards."""
+    arguments: str = ""
+    """More of the arguments. The pieces of a call together are one JSON object, always."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenLogprob:
+    """A token and its log-probability."""
+
+    token: int
+    """Its id."""
+    piece: str
+    """As the vocabulary spells it (`▁Hello`)."""
+    logprob: float
+    """In nats, of the logits after penalties and biases, before temperature and filters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Position:
+    """One generated token with its likeliest alternatives."""
+
+    chosen: TokenLogprob
+    """What was generated."""
+    top: tuple[TokenLogprob, ...]
+    """The likeliest ones, descending; as many as were asked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +77,8 @@ class Usage:
     """From the row's admission to its first token."""
     decode_seconds: float
     """From the first token to the last."""
+    reasoning_tokens: int = 0
+    """Generated tokens of the reasoning channel."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,9 +86,12 @@ class Finished:
     """The last event of an answer."""
 
     reason: FinishReason
-    """`stop`: EOS or a stop text; `length`: `max_tokens` or the context ran out."""
+    """`stop`: EOS, a stop text or a complete grammar; `tool_calls`: it called tools; `length`:
+    `max_tokens` or the context ran out."""
     usage: Usage
     """What it took."""
+    logprobs: tuple[Position, ...] | None = None
+    """One for each generated token, reasoning and calls included; None: not asked for."""
 
 
-Event = TextDelta | Finished
+Event = TextDelta | ReasoningDelta | ToolCallDelta | Finished

@@ -127,7 +127,7 @@ async def _chunks(generation: Generation, encoder: AnswerEncoder) -> AsyncGenera
             if isinstance(event, Finished):
                 yield data_event(encoder.closing(event))
                 yield DONE
-            else:
+            elif isinstance(event, TextDelta):
                 yield data_event(encoder.piece(event.text))
     except MlxbunError as error:
         yield data_event(message_body(error.message))
@@ -145,6 +145,6 @@ async def _fold(generation: Generation) -> tuple[str, Finished]:
     async for event in generation:
         if isinstance(event, TextDelta):
             pieces.append(event.text)
-        else:
+        elif isinstance(event, Finished):
             return "".join(pieces), event
     raise EngineStopped("The answer was cancelled before it was done.")
