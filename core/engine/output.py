@@ -1,4 +1,4 @@
-"""The output pipeline of one row: token → text → stop texts → events.
+"""The output pipeline of one row: token → text → stop texts → reasoning → calls → events.
 
 Pure and incremental, one for streaming and not: a whole answer is the fold of its stream. Knows no
 arrays and no clock.
@@ -9,36 +9,69 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core.engine.detokenizer import Detokenizer
-from core.engine.events import TextDelta
+from core.engine.events import ReasoningDelta, ToolCallDelta
+from core.engine.reasoning import PlainText, ReasoningSplitter
 from core.engine.stops import StopMatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from core.engine.parsing import AnswerParser, Piece
 
 
 class OutputPipeline:
-    """Turns a row's tokens into the events that its caller sees."""
+    """Turns a row's tokens into the events that its caller sees.
 
-    def __init__(self, *, decode: Callable[[Sequence[int]], str], stops: Sequence[str]) -> None:
+    Attributes:
+        called: whether the answer has called a tool.
+        reasoning_tokens: tokens that brought reasoning, or came while its channel was open.
+    """
+
+    def __init__(
+        self,
+        *,
+        decode: Callable[[Sequence[int]], str],
+        stops: Sequence[str],
+        parser: AnswerParser | None = None,
+    ) -> None:
+        """Take what tokens become and what text is read for.
+
+        Args:
+            decode: tokens to text.
+            stops: texts that end the answer.
+            parser: reads the text; None: it is all content.
+        """
         self._detokenizer = Detokenizer(decode)
         self._stops = StopMatcher(stops)
+        self._parser = parser or PlainText()
+        self.called = False
+        self.reasoning_tokens = 0
 
     @property
     def stopped(self) -> bool:
         """Whether a stop text ended the answer."""
         return self._stops.stopped
 
-    def push(self, token: int) -> Iterator[TextDelta]:
+    def push(self, token: int) -> Iterator[Piece]:
         """Take one token that is not EOS and yield what it brings."""
-        yield from self._deltas(self._stops.push(self._detokenizer.push(token)))
+        thought = isinstance(self._parser, ReasoningSplitter) and self._parser.inside
+        for piece in self._read(self._stops.push(self._detokenizer.push(token))):
+            thought = thought or isinstance(piece, ReasoningDelta)
+            yield piece
+        self.reasoning_tokens += thought
 
-    def flush(self) -> Iterator[TextDelta]:
+    def flush(self) -> Iterator[Piece]:
         """Yield what was held back: the row is over."""
-        yield from self._deltas(self._stops.push(self._detokenizer.flush()))
+        yield from self._read(self._stops.push(self._detokenizer.flush()))
         if not self._stops.stopped:
-            yield from self._deltas(self._stops.flush())
+            yield from self._read(self._stops.flush())
+        yield from self._noting(self._parser.flush())
 
-    @staticmethod
-    def _deltas(text: str) -> Iterator[TextDelta]:
+    def _read(self, text: str) -> Iterator[Piece]:
         if text:
-            yield TextDelta(text=text)
+            yield from self._noting(self._parser.push(text))
+
+    def _noting(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
+        for piece in pieces:
+            self.called = self.called or isinstance(piece, ToolCallDelta)
+            yield piece

@@ -6,6 +6,7 @@ Safe to call from any thread: encoding happens in the caller's, decoding in the 
 from __future__ import annotations
 
 import threading
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from core.engine.slim import load_tokenizer
@@ -14,7 +15,7 @@ from core.engine.tokenizer_card import CardShelf, TokenizerCard, make_card
 from core.errors import BadRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from core.engine.request import ChatPrompt
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
 class Codec(Protocol):
     """Text to tokens and back."""
 
-    def decode(self, tokens: Sequence[int]) -> str:
-        """Return the text of tokens, special ones left out."""
+    def decode(self, tokens: Sequence[int], *, keep: frozenset[int]) -> str:
+        """Return the text of tokens, special ones left out but for those to keep."""
+        ...
+
+    def token_id(self, token: str) -> int | None:
+        """Return the number of a token of the vocabulary, or None."""
         ...
 
     def encode(self, text: str, *, special: bool) -> list[int]:
@@ -38,6 +43,8 @@ class Tokenizer:
     Attributes:
         eos_ids: tokens that end an answer.
         longest_token: bytes of the longest token; n bytes of text are at least n / that tokens.
+        template: source of the chat templates; empty: there is none, or it is Python code.
+        thinking: what `enable_thinking` is when a conversation does not say.
     """
 
     def __init__(
@@ -47,6 +54,8 @@ class Tokenizer:
         *,
         eos_ids: frozenset[int],
         longest_token: int,
+        template: str = "",
+        thinking: bool = False,
     ) -> None:
         """Take the parts.
 
@@ -55,8 +64,12 @@ class Tokenizer:
             render: takes the messages and the template's variables; None: no chat template.
             eos_ids: see above.
             longest_token: see above.
+            template: source of the chat templates, one after the other.
+            thinking: what `enable_thinking` is when a conversation does not say.
         """
         self._codec = codec
+        self.template = template
+        self.thinking = thinking
         self._render = render
         self.eos_ids = eos_ids
         self.longest_token = longest_token
@@ -91,6 +104,8 @@ class Tokenizer:
             template.render if card.templates else None,
             eos_ids=frozenset(card.eos_ids),
             longest_token=card.longest_token,
+            template="\n".join(card.templates.values()),
+            thinking=card.thinking,
         )
 
     @classmethod
@@ -106,6 +121,8 @@ class Tokenizer:
             render if wrapper.has_chat_template else None,
             eos_ids=frozenset(wrapper.eos_token_ids),
             longest_token=max(len(token.encode()) for token in wrapper.get_vocab()),
+            template=_sources(wrapper.chat_template),
+            thinking=bool(wrapper.has_thinking),
         )
 
     @property
@@ -115,7 +132,20 @@ class Tokenizer:
 
     def decode(self, tokens: Sequence[int]) -> str:
         """Return the text of tokens, special ones left out."""
-        return self._codec.decode(tokens)
+        return self._codec.decode(tokens, keep=frozenset())
+
+    def decoder(self, keep: Iterable[str]) -> Callable[[Sequence[int]], str]:
+        """Return `decode`, but one that shows some special tokens: markup that is to be read.
+
+        Args:
+            keep: their texts; those that are no tokens of this vocabulary do not matter.
+        """
+        ids = (self._codec.token_id(token) for token in keep)
+        return partial(self._codec.decode, keep=frozenset(n for n in ids if n is not None))
+
+    def token_id(self, token: str) -> int | None:
+        """Return the number of a token of the vocabulary, or None."""
+        return self._codec.token_id(token)
 
     def encode(self, text: str, *, special: bool) -> list[int]:
         """Return the tokens of a text.
@@ -165,9 +195,20 @@ class _FastCodec:
         self._backend.no_padding()
         self._backend.no_truncation()
 
-    def decode(self, tokens: Sequence[int]) -> str:
-        text: str = self._backend.decode(list(tokens), skip_special_tokens=True)
+    def decode(self, tokens: Sequence[int], *, keep: frozenset[int]) -> str:
+        if keep:
+            tokens = [t for t in tokens if t in keep or t not in self._special]
+        text: str = self._backend.decode(list(tokens), skip_special_tokens=not keep)
         return text
+
+    def token_id(self, token: str) -> int | None:
+        number: int | None = self._backend.token_to_id(token)
+        return number
+
+    @cached_property
+    def _special(self) -> frozenset[int]:
+        added = self._backend.get_added_tokens_decoder()
+        return frozenset(number for number, token in added.items() if token.special)
 
     def encode(self, text: str, *, special: bool) -> list[int]:
         # A batch of one: unlike `encode`, it leaves the interpreter free for other threads.
@@ -183,12 +224,27 @@ class _WrappedCodec:
         self._wrapper = wrapper
         self._lock = threading.Lock()
 
-    def decode(self, tokens: Sequence[int]) -> str:
+    def decode(self, tokens: Sequence[int], *, keep: frozenset[int]) -> str:
         with self._lock:
-            text: str = self._wrapper.decode(list(tokens), skip_special_tokens=True)
+            if keep:
+                special = set(self._wrapper.all_special_ids) - keep
+                tokens = [t for t in tokens if t not in special]
+            text: str = self._wrapper.decode(list(tokens), skip_special_tokens=not keep)
             return text
+
+    def token_id(self, token: str) -> int | None:
+        with self._lock:
+            number: int | None = self._wrapper.get_vocab().get(token)
+            return number
 
     def encode(self, text: str, *, special: bool) -> list[int]:
         with self._lock:
             ids: list[int] = self._wrapper.encode(text, add_special_tokens=special)
             return list(ids)
+
+
+def _sources(templates: Any) -> str:
+    """Return the source of one chat template or of several by name."""
+    if isinstance(templates, dict):
+        return "\n".join(map(str, templates.values()))
+    return templates or ""

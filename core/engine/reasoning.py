@@ -1,0 +1,170 @@
+"""The reasoning channel: what a model thinks aloud, told from what it answers. Pure text.
+
+Knows the channel's markup and whether a prompt leaves it open; knows no tokens and no arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.engine.events import ReasoningDelta, TextDelta
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator
+
+    from core.engine.parsing import AnswerParser, Piece
+
+
+@dataclass(frozen=True, kw_only=True)
+class Channel:
+    """The markup of a reasoning channel."""
+
+    opening: str
+    """The text that opens it; not empty."""
+    closing: str
+    """The text that closes it; not empty."""
+
+    def is_open(self, prompt: str) -> bool:
+        """Return whether a rendered prompt ends inside the channel: the answer starts there."""
+        return prompt.rstrip().endswith(self.opening.rstrip())
+
+
+# As the templates of the families write them. The first: DeepSeek, Qwen, GLM, MiniMax, MiniCPM.
+_CHANNELS = (
+    Channel(opening="<think>", closing="</think>"),
+    Channel(opening="<longcat_think>", closing="</longcat_think>"),
+    Channel(opening="<|think:start|>", closing="<|think:end|>"),
+    Channel(opening="<|channel>thought", closing="<channel|>"),
+    Channel(opening="[THINK]", closing="[/THINK]"),
+    Channel(opening="<|START_THINKING|>", closing="<|END_THINKING|>"),
+    Channel(opening="◁think▷", closing="◁/think▷"),
+    Channel(opening="<seed:think>", closing="</seed:think>"),
+    Channel(opening="<|open|>think<|sep|>", closing="<|close|>think<|sep|>"),
+)
+
+
+def find_channel(vocabulary: Container[str], template: str) -> Channel | None:
+    """Return the reasoning channel of a model, or None.
+
+    Args:
+        vocabulary: the tokenizer's tokens.
+        template: source of its chat template; empty: there is none.
+    """
+    return next((c for c in _CHANNELS if _has(c, vocabulary) or _writes(template, c)), None)
+
+
+def _has(channel: Channel, vocabulary: Container[str]) -> bool:
+    """Return whether tokens were made for the channel."""
+    marks = (channel.opening.removesuffix("thought"), channel.closing)
+    return all(mark in vocabulary for mark in marks)
+
+
+def _writes(template: str, channel: Channel) -> bool:
+    return channel.opening in template and channel.closing in template
+
+
+class ReasoningSplitter:
+    """Tells reasoning from content, however the text is cut.
+
+    White space around the markup belongs to neither. A channel may open more than once; its closing
+    mark without an opening one is content. An answer that ends inside the channel is reasoning.
+    """
+
+    def __init__(self, channel: Channel, content: AnswerParser, *, inside: bool) -> None:
+        """Take what to look for.
+
+        Args:
+            channel: the markup.
+            content: reads what is no reasoning.
+            inside: the answer starts in the channel.
+        """
+        self._channel = channel
+        self._content = content
+        self._inside = inside
+        self._held = ""
+        # White space at the start of a stretch, which belongs to the markup before it if there is
+        # one: after a mark it is dropped, at the start of the answer it waits for what follows.
+        self._fresh = True
+        self._after_mark = inside
+
+    def push(self, text: str) -> Iterable[Piece]:
+        """Take more text and return what it decides."""
+        self._held += text
+        pieces: list[Piece] = []
+        while (at := self._held.find(self._mark)) != -1:
+            before, self._held = self._held[:at], self._held[at + len(self._mark) :]
+            pieces.extend(self._show(before, ends=True))
+            self._inside = not self._inside
+            self._fresh = self._after_mark = True
+        keep = _held_back(self._held, self._mark, spaces=self._inside or self._fresh)
+        ready, self._held = (
+            self._held[: len(self._held) - keep],
+            self._held[len(self._held) - keep :],
+        )
+        pieces.extend(self._show(ready, ends=False))
+        return pieces
+
+    def flush(self) -> Iterable[Piece]:
+        """Return what was held back: the answer is over."""
+        held, self._held = self._held, ""
+        pieces = list(self._show(held, ends=self._inside))
+        pieces.extend(self._content.flush())
+        return pieces
+
+    @property
+    def inside(self) -> bool:
+        """Whether the channel is open."""
+        return self._inside
+
+    @property
+    def _mark(self) -> str:
+        return self._channel.closing if self._inside else self._channel.opening
+
+    def _show(self, text: str, *, ends: bool) -> Iterator[Piece]:
+        """Yield text of the present stretch.
+
+        Args:
+            text: more of it.
+            ends: a mark follows, or the answer ends inside the channel.
+        """
+        if self._fresh and self._after_mark:
+            text = text.lstrip()
+        if ends and (self._inside or (self._fresh and not text.strip())):
+            text = text.rstrip()
+        if not text:
+            return
+        self._fresh = False
+        if self._inside:
+            yield ReasoningDelta(text=text)
+        else:
+            yield from self._content.push(text)
+
+
+class PlainText:
+    """Content that is searched for nothing."""
+
+    def push(self, text: str) -> Iterable[Piece]:
+        """Return it as it is."""
+        return (TextDelta(text=text),) if text else ()
+
+    def flush(self) -> Iterable[Piece]:
+        """Return nothing: nothing is held back."""
+        return ()
+
+
+def _held_back(text: str, mark: str, *, spaces: bool) -> int:
+    """Return how much of the end of `text` may belong to a mark to come.
+
+    Args:
+        text: what is not shown yet; holds no whole mark.
+        mark: what is looked for.
+        spaces: white space before a mark would be dropped with it.
+    """
+    size = next(
+        (n for n in range(min(len(mark) - 1, len(text)), 0, -1) if mark.startswith(text[-n:])), 0
+    )
+    if not spaces:
+        return size
+    rest = text[: len(text) - size]
+    return size + len(rest) - len(rest.rstrip())
