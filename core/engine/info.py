@@ -33,6 +33,12 @@ class ModelInfo:
     """What applies when a request leaves a field out; every field but the seed is set."""
     folder: Path | None = None
     """Where its files lie."""
+    vocabulary_size: int | None = None
+    """Tokens that it can generate, ids from 0; None: not known."""
+    tools: bool = False
+    """Whether its chat template tells it of tools and its calls can be read."""
+    reasoning: bool = False
+    """Whether it has a reasoning channel that is known here."""
 
 
 @dataclass(frozen=True, kw_only=True)
