@@ -57,6 +57,21 @@ class _Choice:
         return str(raw)
 
 
+@dataclass(frozen=True)
+class _Switch:
+    """Takes yes or no, in the words for it."""
+
+    yes: str
+    no: str
+
+    def __call__(self, raw: Any) -> bool:
+        if isinstance(raw, bool):
+            return raw
+        if raw not in (self.yes, self.no):
+            raise ValueError(f"{self.yes} or {self.no}")
+        return bool(raw == self.yes)
+
+
 def _text(raw: Any) -> str:
     if not isinstance(raw, str) or not raw:
         raise ValueError("a text that is not empty")
@@ -100,6 +115,20 @@ class Settings:
     top_p: float | None = _setting(None, _number(0, 1), "Default nucleus mass; 0 and 1 are off.")
     top_k: int | None = _setting(None, _integer(0, 2**31 - 1), "Default top-k; 0 is off.")
     min_p: float | None = _setting(None, _number(0, 1), "Default min-p; 0 is off.")
+    thinking: bool | None = _setting(
+        None,
+        _Switch("true", "false"),
+        "Whether models reason before they answer, when a request does not say: true or false.",
+    )
+    hlg_sampling: bool | None = _setting(
+        None, _Switch("on", "off"), "Tone-curve sampling by default: on or off."
+    )
+    hlg_width: float = _setting(4.0, _number(0, 100), "Width of its plateau, in nats.")
+    hlg_shoulder: float = _setting(4.0, _number(0.01, 100), "Width of its shoulder, in nats.")
+    hlg_toe: float = _setting(6.0, _number(0.01, 100), "Width of its toe, in nats.")
+    hlg_pivot_offset: float = _setting(
+        6.0, _number(0, 100), "How far below the likeliest token its pivot lies, in nats."
+    )
     memory_budget: float | None = _setting(
         None,
         _number(0.01, 1e6),

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from core.engine.tokenizer import Tokenizer
 
 
+# Characters enough for the mark that opens a reasoning channel, and white space.
+_ENDING = 100
+
+
 @dataclass(frozen=True, kw_only=True)
 class Prompt:
     """A prompt as the model reads it."""
@@ -26,6 +30,8 @@ class Prompt:
     """Its token ids; never empty."""
     boundaries: tuple[int, ...]
     """Lengths at which its KV is worth keeping, ascending; empty: it can be cut anywhere."""
+    ending: str = ""
+    """The last characters of a rendered conversation: what the answer goes on from."""
 
 
 class PromptBuilder:
@@ -45,9 +51,10 @@ class PromptBuilder:
         """
         if isinstance(prompt, TextPrompt):
             return Prompt(tokens=self._encode(prompt.text, special=True), boundaries=())
-        tokens = self._encode(self._tokenizer.render(prompt), special=False)
+        text = self._tokenizer.render(prompt)
+        tokens = self._encode(text, special=False)
         boundaries = self._boundaries(prompt, tokens) if self._find_boundaries else ()
-        return Prompt(tokens=tokens, boundaries=boundaries)
+        return Prompt(tokens=tokens, boundaries=boundaries, ending=text[-_ENDING:])
 
     def _encode(self, text: str, *, special: bool) -> list[int]:
         # Whoever sends a book learns that it is too long without our tokenizing the book.

@@ -177,7 +177,10 @@ class Tokenizer:
         messages = [{**m, "content": m.get("content") or ""} for m in prompt.messages]
         try:
             return self._render(
-                messages, add_generation_prompt=generation_prompt, **prompt.template_kwargs
+                messages,
+                add_generation_prompt=generation_prompt,
+                **({"tools": list(prompt.tools)} if prompt.tools else {}),
+                **prompt.template_kwargs,
             )
         # A template is a foreign program: whatever it raises, it refuses this conversation.
         except Exception as refusal:
