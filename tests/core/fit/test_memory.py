@@ -22,7 +22,14 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> ComputePlan:
     return prepare_compute(blas="auto", dequantize="auto", cache=cache, environ=dict(os.environ))
 
 
-@pytest.mark.parametrize("name", MODELS)
+# Half a minute each: most of them are for the long suite.
+_QUICK = ("llama", "gpt_oss")
+_NAMES = [
+    name if name in _QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MODELS
+]
+
+
+@pytest.mark.parametrize("name", _NAMES)
 def test_the_estimate_is_near_the_measured_peak(
     name: str, plan: ComputePlan, tmp_path: Path
 ) -> None:
