@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from core.engine.batch import BatchRunner
 from core.engine.cache.store import PromptCache
+from core.engine.choices import Family, choice_sampling
 from core.engine.device import forget_arrays, leave_thread, memory_now
 from core.engine.generation import Generation
 from core.engine.inbox import Inbox
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from core.engine.pacing import Preference
+    from core.engine.prompt import Prompt
     from core.engine.request import ChatPrompt, GenerationRequest, SamplingParams, TextPrompt
 
 _log = logging.getLogger("mlxbun.engine")
@@ -141,7 +143,15 @@ class Engine:
         return self._inbox.closed
 
     def submit(self, request: GenerationRequest) -> Generation:
+        """Accept a request for one answer, as `submit_choices` does."""
+        (generation,) = self.submit_choices(replace(request, choices=1))
+        return generation
+
+    def submit_choices(self, request: GenerationRequest) -> list[Generation]:
         """Accept a request: render, tokenize and queue it, in the caller's thread.
+
+        Returns:
+            One answer for each choice; they share their prefill.
 
         Raises:
             BadRequest: the chat template refuses the conversation, or there is none.
@@ -150,23 +160,42 @@ class Engine:
             EngineStopped: the engine is closed or lost.
         """
         prompt = self._prompts.build(request.prompt)
+        sampling = self._settle(request.sampling)
+        family = Family() if request.choices > 1 and len(prompt.tokens) > 1 else None
+        rows = [
+            self._row(request, prompt, choice_sampling(sampling, index), family)
+            for index in range(request.choices)
+        ]
+        if family:
+            family.members.extend(rows)
+        worker = self._worker
+        self._inbox.put(*rows, running=len(worker.rows) if worker else 0)
+        self._submitted += len(rows)
+        return [row.generation for row in rows]
+
+    def _row(
+        self,
+        request: GenerationRequest,
+        prompt: Prompt,
+        sampling: SamplingParams,
+        family: Family | None,
+    ) -> Row:
+        """Return what one answer is generated from."""
         room = self.max_context - len(prompt.tokens)
         wanted = request.max_tokens or self._options.max_tokens or room
         generation = Generation(
             prompt_tokens=len(prompt.tokens), on_cancel=lambda _: self._inbox.wake()
         )
-        row = Row(
+        return Row(
             generation=generation,
             prompt=prompt.tokens,
             boundaries=prompt.boundaries,
-            sampling=self._settle(request.sampling),
+            sampling=sampling,
             max_tokens=min(wanted, room),
             output=OutputPipeline(decode=self._loaded.tokenizer.decode, stops=request.stop),
+            logprobs=request.logprobs,
+            family=family,
         )
-        worker = self._worker
-        self._inbox.put(row, running=len(worker.rows) if worker else 0)
-        self._submitted += 1
-        return generation
 
     def count_tokens(self, prompt: ChatPrompt | TextPrompt) -> int:
         """Return how many tokens a prompt has, in the caller's thread; nothing is computed.

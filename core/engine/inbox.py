@@ -31,11 +31,11 @@ class Inbox:
 
     # Any thread.
 
-    def put(self, row: Row, *, running: int) -> None:
-        """Leave a row.
+    def put(self, *rows: Row, running: int) -> None:
+        """Leave rows: all of them, or none.
 
         Args:
-            row: the row.
+            rows: the rows.
             running: rows that run.
 
         Raises:
@@ -44,7 +44,7 @@ class Inbox:
         """
         with self._changed:
             self._refuse_when_closed()
-            self.scheduler.enqueue(row, running=running)
+            self.scheduler.enqueue(*rows, running=running)
             self._changed.notify_all()
 
     def call(self, work: Callable[[], Any]) -> Future[Any]:

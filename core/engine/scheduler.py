@@ -15,6 +15,9 @@ from core.errors import QueueFull
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from core.engine.choices import Family
+    from core.engine.constraint import Constraint
+    from core.engine.events import Position
     from core.engine.generation import Generation
     from core.engine.output import OutputPipeline
     from core.engine.request import SamplingParams
@@ -38,10 +41,20 @@ class Row:
     """Prompt lengths at which the KV is worth keeping, ascending."""
     namespace: str = ""
     """What the KV depends on beside the tokens."""
+    constraint: Constraint | None = None
+    """What it may generate; None: anything."""
+    logprobs: int | None = None
+    """None: no log-probabilities; 0: the chosen tokens'; n: the n likeliest ones' as well."""
+    family: Family | None = None
+    """The other answers to the same prompt; None: there are none."""
     cached: int = 0
     """Prompt tokens whose KV came from the prompt cache."""
     answer: list[int] = field(default_factory=list)
     """Tokens generated so far, EOS included."""
+    positions: list[Position] = field(default_factory=list)
+    """Their log-probabilities, when these are wanted."""
+    started: bool = False
+    """Whether it computes: it has left the queue and waits for no other answer's prompt."""
     admitted_at: float = 0.0
     """Clock when it left the queue, in seconds."""
     first_token_at: float = 0.0
@@ -74,22 +87,22 @@ class Scheduler:
     waiting: deque[Row] = field(default_factory=deque)
     """In the order they came."""
 
-    def enqueue(self, row: Row, *, running: int = 0) -> None:
-        """Let a row wait for its turn.
+    def enqueue(self, *rows: Row, running: int = 0) -> None:
+        """Let rows wait for their turns: all of them, or none.
 
         Args:
-            row: the row.
+            rows: the rows.
             running: rows that run; those that a free place is there for do not count as waiting.
 
         Raises:
             QueueFull: too many wait already.
         """
-        if len(self.waiting) >= self.queue_limit + max(0, self.cap - running):
+        if len(self.waiting) + len(rows) > self.queue_limit + max(0, self.cap - running):
             raise QueueFull(
                 f"{len(self.waiting)} requests are waiting already.",
                 hint="Try again in a moment.",
             )
-        self.waiting.append(row)
+        self.waiting.extend(rows)
 
     def admit(self, running: int, may_start: Callable[[Row], bool]) -> Row | None:
         """Take the row that may start now: the first one, or none.

@@ -32,6 +32,10 @@ class Codec(Protocol):
         """Return the number of a token of the vocabulary, or None."""
         ...
 
+    def piece(self, token: int) -> str:
+        """Return a token as the vocabulary spells it; empty: there is none of this number."""
+        ...
+
     def encode(self, text: str, *, special: bool) -> list[int]:
         """Return the tokens of a text, with special ones of the tokenizer's own if wanted."""
         ...
@@ -147,6 +151,10 @@ class Tokenizer:
         """Return the number of a token of the vocabulary, or None."""
         return self._codec.token_id(token)
 
+    def piece(self, token: int) -> str:
+        """Return a token as the vocabulary spells it (`▁Hello`); empty: it has no such number."""
+        return self._codec.piece(token)
+
     def encode(self, text: str, *, special: bool) -> list[int]:
         """Return the tokens of a text.
 
@@ -208,6 +216,9 @@ class _FastCodec:
         number: int | None = self._backend.token_to_id(token)
         return number
 
+    def piece(self, token: int) -> str:
+        return self._backend.id_to_token(token) or ""
+
     @cached_property
     def _special(self) -> frozenset[int]:
         added = self._backend.get_added_tokens_decoder()
@@ -239,6 +250,10 @@ class _WrappedCodec:
         with self._lock:
             number: int | None = self._wrapper.get_vocab().get(token)
             return number
+
+    def piece(self, token: int) -> str:
+        with self._lock:
+            return self._wrapper.convert_ids_to_tokens(token) or ""
 
     def encode(self, text: str, *, special: bool) -> list[int]:
         with self._lock:
