@@ -117,6 +117,9 @@ class GrammarSpec:
     """`json_schema`: the schema; `ebnf`, `regex`: a text; `choice`: a tuple of texts."""
     any_whitespace: bool = True
     """Whether JSON may have white space between its tokens."""
+    strict: bool = True
+    """Whether JSON may hold only the properties and items that its schema names, where the schema
+    does not say."""
 
 
 @dataclass(frozen=True, kw_only=True)

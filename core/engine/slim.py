@@ -18,13 +18,14 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-_lock = threading.Lock()
+# Held while a stand-in takes the place of a module, and while the real one is imported.
+IMPORTING = threading.RLock()
 _NAMES = ("AutoTokenizer", "PreTrainedTokenizer", "PreTrainedTokenizerFast")
 
 
 def import_mlx_lm() -> None:
     """Import mlx-lm's models and generators, the short way where that is possible."""
-    with _lock:
+    with IMPORTING:
         if "mlx_lm" in sys.modules:
             return
         if "transformers" not in sys.modules and not _import_short():
@@ -42,7 +43,7 @@ def load_tokenizer(folder: Path, eos_ids: Any) -> Any:
         Exception: what transformers raises on files that it cannot use.
     """
     import_mlx_lm()
-    with _lock:
+    with IMPORTING:
         _bring_transformers()
     # By name: planning code refers to tokenizers, and imports no arrays.
     return importlib.import_module("mlx_lm.utils").load_tokenizer(folder, eos_token_ids=eos_ids)

@@ -6,6 +6,7 @@ Safe to call from any thread: encoding happens in the caller's, decoding in the 
 from __future__ import annotations
 
 import threading
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -15,10 +16,22 @@ from core.engine.tokenizer_card import CardShelf, TokenizerCard, make_card
 from core.errors import BadRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
     from core.engine.request import ChatPrompt
+
+
+@dataclass(frozen=True, kw_only=True)
+class Vocabulary:
+    """A tokenizer's tokens, as they are spelled."""
+
+    tokens: Mapping[str, int]
+    """Their numbers by their spelling, added ones included; numbers may be missing."""
+    special: frozenset[int]
+    """Those that are control marks, and no text."""
+    backend: str | None
+    """The tokenizer as the `tokenizers` library writes it; None: it is none of that library."""
 
 
 class Codec(Protocol):
@@ -34,6 +47,10 @@ class Codec(Protocol):
 
     def piece(self, token: int) -> str:
         """Return a token as the vocabulary spells it; empty: there is none of this number."""
+        ...
+
+    def vocabulary(self) -> Vocabulary:
+        """Return all tokens."""
         ...
 
     def encode(self, text: str, *, special: bool) -> list[int]:
@@ -155,6 +172,10 @@ class Tokenizer:
         """Return a token as the vocabulary spells it (`▁Hello`); empty: it has no such number."""
         return self._codec.piece(token)
 
+    def vocabulary(self) -> Vocabulary:
+        """Return all tokens. Takes some tens of milliseconds."""
+        return self._codec.vocabulary()
+
     def encode(self, text: str, *, special: bool) -> list[int]:
         """Return the tokens of a text.
 
@@ -219,6 +240,13 @@ class _FastCodec:
     def piece(self, token: int) -> str:
         return self._backend.id_to_token(token) or ""
 
+    def vocabulary(self) -> Vocabulary:
+        return Vocabulary(
+            tokens=self._backend.get_vocab(with_added_tokens=True),
+            special=self._special,
+            backend=self._backend.to_str(),
+        )
+
     @cached_property
     def _special(self) -> frozenset[int]:
         added = self._backend.get_added_tokens_decoder()
@@ -254,6 +282,15 @@ class _WrappedCodec:
     def piece(self, token: int) -> str:
         with self._lock:
             return self._wrapper.convert_ids_to_tokens(token) or ""
+
+    def vocabulary(self) -> Vocabulary:
+        with self._lock:
+            inner = getattr(self._wrapper._tokenizer, "backend_tokenizer", None)
+            return Vocabulary(
+                tokens=dict(self._wrapper.get_vocab()),
+                special=frozenset(self._wrapper.all_special_ids),
+                backend=inner.to_str() if inner else None,
+            )
 
     def encode(self, text: str, *, special: bool) -> list[int]:
         with self._lock:

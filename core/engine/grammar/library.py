@@ -1,22 +1,23 @@
-"""Import xgrammar without torch.
+"""Import xgrammar without torch, and without the second that transformers takes.
 
 xgrammar's metadata asks for torch and triton (gigabytes), but on its NumPy path only their names
-are touched, and only while it is imported. Where torch is absent, a placeholder stands in for that
-moment; where it is installed, the real one is used. Versions tried: 0.2.9.
+are touched, and only while it is imported; of transformers it uses nothing but two names in type
+checks that we do not come by. Where they are absent, or not imported yet, placeholders stand in for
+that moment. Versions tried: 0.2.9.
 """
 
 from __future__ import annotations
 
 import sys
-import threading
 from importlib.machinery import ModuleSpec
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
+from core.engine.slim import IMPORTING
 from core.errors import BackendMissing
 
-_lock = threading.Lock()
+INSTALL_HINT = "Run `pip install --no-deps xgrammar apache-tvm-ffi`."
 
 
 def load_xgrammar() -> Any:
@@ -25,40 +26,49 @@ def load_xgrammar() -> Any:
     Raises:
         BackendMissing: it is not installed.
     """
-    with _lock:
+    with IMPORTING:
         if "xgrammar" in sys.modules:
             return sys.modules["xgrammar"]
-        if find_spec("xgrammar") is None:
+        if find_spec("xgrammar") is None or find_spec("tvm_ffi") is None:
             raise BackendMissing(
-                "Structured output needs xgrammar, which is not installed.",
-                hint="Run `pip install --no-deps xgrammar apache-tvm-ffi`.",
+                "Structured output needs xgrammar, which is not installed.", hint=INSTALL_HINT
             )
-        if find_spec("torch") is not None:
-            return _import()
-        # These look for torch themselves and must find none: they go first.
-        import transformers  # noqa: F401
+        # It looks for torch itself and must find none: it goes first.
         import tvm_ffi  # noqa: F401
 
-        sys.modules["torch"] = _placeholder()
+        stand_ins = _stand_ins()
+        sys.modules.update(stand_ins)
         try:
-            return _import()
+            import xgrammar
         finally:
-            del sys.modules["torch"]
+            for name in stand_ins:
+                del sys.modules[name]
+        return xgrammar
 
 
-def _import() -> Any:
-    import xgrammar
+def _stand_ins() -> dict[str, ModuleType]:
+    """Return placeholders of what is not there."""
+    modules = {}
+    if find_spec("torch") is None:
+        modules["torch"] = _torch()
+    if "transformers" not in sys.modules:
+        names = ("PreTrainedTokenizerBase", "PreTrainedTokenizerFast", "LogitsProcessor")
+        modules["transformers"] = _module("transformers", names)
+    return modules
 
-    return xgrammar
 
-
-def _placeholder() -> ModuleType:
+def _torch() -> ModuleType:
     """Return a module with the names that xgrammar's import and annotations touch."""
-    torch: Any = ModuleType("torch")
-    torch.__spec__ = ModuleSpec("torch", loader=None)
+    torch: Any = _module("torch", ("Tensor", "LongTensor", "FloatTensor"))
     torch.int32 = "int32"
-    for name in ("Tensor", "LongTensor", "FloatTensor"):
-        setattr(torch, name, type(name, (), {}))
     torch.tensor = lambda *_values, **_options: None  # a constant that only the torch path reads
     module: ModuleType = torch
+    return module
+
+
+def _module(name: str, classes: tuple[str, ...]) -> ModuleType:
+    module = ModuleType(name)
+    module.__spec__ = ModuleSpec(name, loader=None)
+    for class_name in classes:
+        setattr(module, class_name, type(class_name, (), {}))
     return module

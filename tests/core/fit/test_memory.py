@@ -24,9 +24,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> ComputePlan:
 
 # Half a minute each: most of them are for the long suite.
 _QUICK = ("llama", "gpt_oss")
-_NAMES = [
-    name if name in _QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MODELS
-]
+_NAMES = [name if name in _QUICK else pytest.param(name, marks=pytest.mark.slow) for name in MODELS]
 
 
 @pytest.mark.parametrize("name", _NAMES)

@@ -23,7 +23,8 @@ for token in (0, 1):
     matcher.fill_next_token_bitmask(mask, 0)
     allowed.append([t for t in range(5) if mask[0, 0] >> t & 1])
     assert matcher.accept_token(token)
-print(json.dumps({"again": again, "allowed": allowed, "torch": "torch" in sys.modules}))
+print(json.dumps({"again": again, "allowed": allowed, "torch": "torch" in sys.modules,
+                  "transformers": "transformers" in sys.modules}))
 """
 
 
@@ -31,4 +32,9 @@ def test_masks_without_torch() -> None:
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True
     )
-    assert json.loads(done.stdout) == {"again": True, "allowed": [[0], [1]], "torch": False}
+    assert json.loads(done.stdout) == {
+        "again": True,
+        "allowed": [[0], [1]],
+        "torch": False,
+        "transformers": False,
+    }
