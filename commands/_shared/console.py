@@ -10,6 +10,7 @@ from __future__ import annotations
 import io
 import json
 import math
+import re
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
@@ -31,6 +32,9 @@ SCHEMA = 1
 
 A new key does not raise it.
 """
+
+# What JSON lets stand as it is, and a terminal obeys: controls, ends of lines, directions of text.
+_UNSEEN = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
 class Console:
@@ -191,7 +195,7 @@ class Console:
         whole = {"schema": SCHEMA, **_plain(data)}
         text = json.dumps(whole, indent=indent, ensure_ascii=ascii_alone, allow_nan=False)
         self._streams.printed = kind
-        self._streams.write(text + "\n")
+        self._streams.write(_UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n")
 
     def _record_lines(self, data: Mapping[str, Any], indent: str) -> None:
         width = max((len(str(key)) for key in data), default=0)

@@ -83,6 +83,16 @@ def test_every_event_is_one_line_and_carries_the_version() -> None:
     )
 
 
+@pytest.mark.parametrize("indented", [True, False])
+def test_json_moves_no_cursor_and_ends_no_line(indented: bool) -> None:
+    sink = Sink(json_mode=True)
+    name = "a\x1b[2J\x7f\x85\x9b31m\u2028\u202eb \N{GREEK SMALL LETTER ALPHA}"
+    (sink.console.json if indented else sink.console.event)({"name": name})
+    assert all(character.isprintable() for character in sink.out.getvalue().replace("\n", ""))
+    assert "\N{GREEK SMALL LETTER ALPHA}" in sink.out.getvalue()
+    assert sink.printed()["name"] == name
+
+
 def test_json_holds_no_number_and_no_character_that_is_none() -> None:
     sink = Sink(json_mode=True)
     values = {
