@@ -141,6 +141,7 @@ def _serve(session: Session, model: str | None, settings: Settings, *, json: boo
             meanwhile=partial(import_module, "commands.serve.run"),
         )
         from commands.serve.run import run_server
+        from commands.serve.tracing import tracing_wanted
 
         listen(listener)  # before it is said: whoever reads it may connect
         telling.listening(engine.info, engine.compute, url(listener))
@@ -161,5 +162,6 @@ def _serve(session: Session, model: str | None, settings: Settings, *, json: boo
                 other_models=partial(usable_models, session.paths, settings),
                 on_drain=telling.draining,
                 on_cut=telling.cut,
+                trace=console.reply if tracing_wanted(session.environ) else None,
             )
     telling.done()

@@ -10,6 +10,7 @@ from litestar.datastructures import State
 from commands.serve.failures import handlers
 from commands.serve.lifespan import CountRequests
 from commands.serve.routes import (
+    capabilities,
     chat,
     completions,
     downloads,
@@ -56,6 +57,7 @@ def create_app(engine: ServedEngine, settings: Settings, options: ServeOptions) 
             completions.completions,
             models.list_models,
             models.find_model,
+            capabilities.show_capabilities,
             status.api_index,
             status.health,
             status.stats,

@@ -11,7 +11,7 @@ import os
 import signal
 import time
 from contextlib import contextmanager, nullcontext
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import uvicorn
 from litestar.enums import ScopeType
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from litestar.types import ASGIApp, Receive, Scope, Send
 
-    from core.engine.generation import Generation
+    from core.errors import MlxbunError
 
 _Result = TypeVar("_Result")
 
@@ -37,6 +37,18 @@ _GRACE = 1.0
 
 # After the engine was lost: seconds in which requests, /health among them, are told.
 _TELLING = 5.0
+
+
+class Owed(Protocol):
+    """A stream's source, as the end of the server sees it."""
+
+    def fail(self, error: MlxbunError) -> None:
+        """End it with an error."""
+        ...
+
+    def cancel(self) -> None:
+        """End it; nobody listens any more."""
+        ...
 
 
 class Drain:
@@ -50,7 +62,7 @@ class Drain:
     def __init__(self) -> None:
         self.begun = False
         self.running = 0
-        self._owed: set[Generation] = set()
+        self._owed: set[Owed] = set()
         self._given_up = asyncio.Event()
 
     def begin(self) -> None:
@@ -82,20 +94,20 @@ class Drain:
         """
         return await unless(self._given_up.wait(), _cut_off(), work)
 
-    def owe(self, generation: Generation) -> None:
+    def owe(self, stream: Owed) -> None:
         """Note a stream that is under way."""
-        self._owed.add(generation)
+        self._owed.add(stream)
 
-    def settle(self, generation: Generation) -> None:
+    def settle(self, stream: Owed) -> None:
         """Note that a stream is over, and let its row go if it is not."""
-        self._owed.discard(generation)
-        generation.cancel()
+        self._owed.discard(stream)
+        stream.cancel()
 
     def give_up(self) -> None:
         """End everything under way with an error."""
         self._given_up.set()
-        for generation in self._owed:
-            generation.fail(_cut_off())
+        for stream in self._owed:
+            stream.fail(_cut_off())
         self._owed.clear()
 
 

@@ -37,6 +37,10 @@ class ServedEngine(Protocol):
         """Accept a request. Renders and tokenizes in the caller's thread."""
         ...
 
+    def submit_choices(self, request: GenerationRequest) -> list[Generation]:
+        """Accept a request that may want several answers; return one for each."""
+        ...
+
     def stats(self) -> EngineStats:
         """Return the counters of this moment."""
         ...

@@ -38,6 +38,7 @@ def run_server(
     other_models: Callable[[], Mapping[str, bool]],
     on_drain: Callable[[int], None],
     on_cut: Callable[[int], None],
+    trace: Callable[[str], None] | None = None,
 ) -> None:
     """Answer requests until a signal has ended that, then close the engine.
 
@@ -52,6 +53,7 @@ def run_server(
         other_models: returns the models in the cache, each with whether it sees.
         on_drain: told the number of running requests when the drain begins.
         on_cut: told the number of those that were cut off because their time was over.
+        trace: takes a line for each request; None: requests are not traced.
 
     Raises:
         AddressInUse: another server took the port since the socket was bound.
@@ -64,6 +66,7 @@ def run_server(
         environ=environ,
         host=host,
         other_models=other_models,
+        trace=trace,
     )
     config = uvicorn.Config(
         create_app(engine, settings, options),

@@ -42,6 +42,8 @@ class ServeOptions:
     """Those that were started over HTTP."""
     keep_alive: float = 10.0
     """Seconds of silence in a stream after which a comment is sent."""
+    trace: Callable[[str], None] | None = None
+    """Takes a line for each traced request; None: no request is traced."""
 
 
 @dataclass(frozen=True, kw_only=True)

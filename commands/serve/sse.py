@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Mapping
 
     from litestar.types import Receive, Scope, Send
 
@@ -48,6 +48,7 @@ class EventStream:
         *,
         on_close: Callable[[], None],
         keep_alive: float = 10.0,
+        headers: Mapping[str, str] | None = None,
     ) -> None:
         """Take the events to send.
 
@@ -55,10 +56,16 @@ class EventStream:
             events: whole events; must not raise.
             on_close: called at the end, exactly once.
             keep_alive: seconds of silence after which a comment is sent.
+            headers: further ones, in latin-1.
         """
         self._events = events
         self._on_close = on_close
         self._keep_alive = keep_alive
+        more = {} if headers is None else headers
+        self._headers = [
+            *_HEADERS,
+            *((name.encode("latin-1"), value.encode("latin-1")) for name, value in more.items()),
+        ]
         # When something was sent last; None: it is being sent now, or nothing may be sent any more.
         self._spoke: float | None = None
 
@@ -79,7 +86,7 @@ class EventStream:
             await self._events.aclose()
 
     async def _send(self, send: Send) -> None:
-        await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
+        await send({"type": "http.response.start", "status": 200, "headers": self._headers})
         self._spoke = monotonic()
         async for event in self._events:
             self._spoke = None

@@ -62,6 +62,20 @@ class Position:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Timing:
+    """When an answer passed the engine's stations, in seconds of `time.perf_counter`."""
+
+    queued: float
+    """When it began to wait for a row."""
+    admitted: float
+    """When it got one."""
+    first_token: float
+    """When its first token was there."""
+    lookup_seconds: float | None = None
+    """What looking its prompt up in the prompt cache took, and taking it over; None: unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Usage:
     """What an answer took."""
 
@@ -79,6 +93,8 @@ class Usage:
     """From the first token to the last."""
     reasoning_tokens: int = 0
     """Generated tokens of the reasoning channel."""
+    timing: Timing | None = None
+    """Its way through the engine; None: not known."""
 
 
 @dataclass(frozen=True, kw_only=True)

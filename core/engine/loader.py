@@ -119,6 +119,7 @@ def load(
         has_chat_template=tokenizer.has_chat_template,
         defaults=merge_sampling(defaults, _model_defaults(folder), _BUILT_IN),
         folder=folder,
+        vocabulary_size=(config.get("text_config") or config).get("vocab_size"),
     )
     return LoadedModel(
         model=model,

@@ -6,32 +6,44 @@ Protocols differ in their encoder only. Whoever leaves early lets the row go.
 from __future__ import annotations
 
 import asyncio
+from contextlib import aclosing
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from litestar import Response
+from litestar.background_tasks import BackgroundTask
 
+from commands.serve.choices import Choices
 from commands.serve.failures import ClientGone, unexpected_body
 from commands.serve.racing import unless
 from commands.serve.routes.body import read_body
 from commands.serve.sse import DONE, EventStream, data_event, until_disconnect
+from commands.serve.tracing import HEADER, Trace, phase
 from commands.serve.wire.openai.errors import message_body
-from core.engine.events import Finished, TextDelta
+from commands.serve.wire.openai.fold import Fold
+from commands.serve.wire.openai.sampling import check_vocabulary
+from core.engine.events import Finished
 from core.errors import EngineStopped, MlxbunError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator, Callable, Sequence
 
     from litestar import Request
     from litestar.types import ASGIApp
 
     from commands.serve.serving import Serving
+    from commands.serve.tracing import Outcome
     from commands.serve.wire.openai.decode import Call
     from commands.serve.wire.openai.encode import AnswerEncoder
+    from core.engine.events import Usage
     from core.engine.generation import Generation
     from core.engine.request import GenerationRequest
 
 # Smaller bodies decode in less time than handing them to a thread is worth.
 _DECODE_INLINE = 1_000_000
+
+# Characters; servers in between refuse headers of some kilobytes.
+_LONGEST_WARNING = 1000
 
 
 class StreamedAnswer(Response[None]):
@@ -67,84 +79,193 @@ async def answer_request(
     """
     serving: Serving = request.app.state.serving
     encoder = make_encoder(serving.engine.info.model_id)
-    drain = serving.options.drain
-    return await drain.unless_given_up(_answer(request, serving, decode, encoder))
-
-
-async def _answer(
-    request: Request[Any, Any, Any],
-    serving: Serving,
-    decode: Callable[[bytearray], Call],
-    encoder: AnswerEncoder,
-) -> Response[Any]:
-    body = await read_body(request)
-    inline = len(body) <= _DECODE_INLINE
-    call = decode(body) if inline else await serving.workers.run(decode, body)
-    gone = ClientGone()
-    submission = _submit(serving, call.request)
-    generation = await unless(until_disconnect(request.receive), gone, submission)
-    if call.stream:
-        return _stream(generation, serving, encoder)
+    asked = _Asked(
+        request=request, serving=serving, encoder=encoder, trace=_trace(request, serving, encoder)
+    )
     try:
-        text, finished = await unless(until_disconnect(request.receive), gone, _fold(generation))
+        return await serving.options.drain.unless_given_up(_answer(asked, decode))
+    except BaseException as error:
+        if asked.trace:
+            gone = isinstance(error, ClientGone | asyncio.CancelledError)
+            asked.trace.outcome = "abort" if gone else "error"
+            asked.trace.finish()
+        raise
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Asked:
+    """A request on its way."""
+
+    request: Request[Any, Any, Any]
+    """The client's."""
+    serving: Serving
+    """What answers it."""
+    encoder: AnswerEncoder
+    """Of its protocol."""
+    trace: Trace | None
+    """Where its time goes; None: nobody asks."""
+
+
+def _trace(
+    request: Request[Any, Any, Any], serving: Serving, encoder: AnswerEncoder
+) -> Trace | None:
+    tell = serving.options.trace
+    if tell is None:
+        return None
+    return Trace(
+        trace_id=request.headers.get(HEADER),
+        request_id=encoder.id,
+        route=request.url.path,
+        tell=tell,
+    )
+
+
+async def _answer(asked: _Asked, decode: Callable[[bytearray], Call]) -> Response[Any]:
+    gone, trace = ClientGone(), asked.trace
+    with phase(trace, "request.body_parse"):
+        call = await _read(asked, decode)
+    with phase(trace, "request.prompt_prepare"):
+        submission = _submit(asked.serving, call.request)
+        choices = await unless(until_disconnect(asked.request.receive), gone, submission)
+    if call.stream:
+        return _stream(choices, asked)
+    try:
+        with phase(trace, "completion.total"):
+            folding = _fold(choices)
+            folds = await unless(until_disconnect(asked.request.receive), gone, folding)
     finally:
-        generation.cancel()
-    return Response(encoder.whole(text, finished), media_type="application/json")
+        choices.cancel()
+    return Response(
+        asked.encoder.whole(folds),
+        media_type="application/json",
+        headers=_headers(choices),
+        background=BackgroundTask(_written, trace, folds) if trace else None,
+    )
 
 
-def _stream(generation: Generation, serving: Serving, encoder: AnswerEncoder) -> StreamedAnswer:
-    drain = serving.options.drain
-    drain.owe(generation)
+async def _read(asked: _Asked, decode: Callable[[bytearray], Call]) -> Call:
+    body = await read_body(asked.request)
+    inline = len(body) <= _DECODE_INLINE
+    call = decode(body) if inline else await asked.serving.workers.run(decode, body)
+    check_vocabulary(call.request.sampling, asked.serving.engine.info.vocabulary_size)
+    return call
+
+
+def _stream(choices: Choices, asked: _Asked) -> StreamedAnswer:
+    drain, trace = asked.serving.options.drain, asked.trace
+    drain.owe(choices)
+    chunks = _chunks(choices, asked.encoder, trace)
+
+    def close() -> None:
+        drain.settle(choices)
+        if trace:
+            trace.finish()
+
     stream = EventStream(
-        _chunks(generation, encoder),
-        on_close=lambda: drain.settle(generation),
-        keep_alive=serving.options.keep_alive,
+        _traced(chunks, trace) if trace else chunks,
+        on_close=close,
+        keep_alive=asked.serving.options.keep_alive,
+        headers=_headers(choices),
     )
     return StreamedAnswer(stream)
 
 
-async def _submit(serving: Serving, wanted: GenerationRequest) -> Generation:
-    """Hand a request to the engine; when nobody waits any more, let the row go again."""
-    submission = asyncio.ensure_future(serving.workers.run(serving.engine.submit, wanted))
+async def _submit(serving: Serving, wanted: GenerationRequest) -> Choices:
+    """Hand a request to the engine; when nobody waits any more, let its rows go again."""
+    submission = asyncio.ensure_future(serving.workers.run(serving.engine.submit_choices, wanted))
     try:
-        return await asyncio.shield(submission)
+        return Choices(await asyncio.shield(submission))
     except asyncio.CancelledError:
         submission.add_done_callback(_cancel_result)
         raise
 
 
-def _cancel_result(submission: asyncio.Task[Generation]) -> None:
+def _cancel_result(submission: asyncio.Task[list[Generation]]) -> None:
     if not submission.cancelled() and submission.exception() is None:
-        submission.result().cancel()
+        Choices(submission.result()).cancel()
 
 
-async def _chunks(generation: Generation, encoder: AnswerEncoder) -> AsyncGenerator[bytes, None]:
+async def _chunks(
+    choices: Choices, encoder: AnswerEncoder, trace: Trace | None
+) -> AsyncGenerator[bytes, None]:
     """Yield the events of a stream; whatever goes wrong becomes its last one."""
     try:
-        for chunk in encoder.opening():
-            yield data_event(chunk)
-        async for event in generation:
-            if isinstance(event, Finished):
-                yield data_event(encoder.closing(event))
-                yield DONE
-            elif isinstance(event, TextDelta):
-                yield data_event(encoder.piece(event.text))
+        with phase(trace, "completion.total"):
+            async with aclosing(_pieces(choices, encoder, trace)) as pieces:
+                async for piece in pieces:
+                    yield piece
     except MlxbunError as error:
+        _note_outcome(trace, "error")
         yield data_event(message_body(error.message))
     except Exception as error:
+        _note_outcome(trace, "error")
         yield data_event(unexpected_body(error))
 
 
-async def _fold(generation: Generation) -> tuple[str, Finished]:
-    """Return the whole text and how it ended.
+async def _pieces(
+    choices: Choices, encoder: AnswerEncoder, trace: Trace | None
+) -> AsyncGenerator[bytes, None]:
+    for choice in range(len(choices)):
+        if opening := encoder.opening(choice):
+            yield data_event(opening)
+    usages: list[Usage] = []
+    async with aclosing(choices.events()) as events:
+        async for choice, event in events:
+            if isinstance(event, Finished):
+                usages.append(event.usage)
+                last = len(usages) == len(choices)
+                yield data_event(encoder.closing(choice, event, usages if last else ()))
+            elif chunk := encoder.piece(choice, event):
+                yield data_event(chunk)
+    if len(usages) == len(choices):
+        yield DONE
+        _note_outcome(trace, "success", usages)
+
+
+async def _traced(chunks: AsyncGenerator[bytes, None], trace: Trace) -> AsyncGenerator[bytes, None]:
+    """Yield the chunks and record when the first and the last were written."""
+    async with aclosing(chunks):
+        async for chunk in chunks:
+            yield chunk
+            trace.mark("response.first_write")
+    trace.mark("response.final_write")
+
+
+async def _fold(choices: Choices) -> list[Fold]:
+    """Return the whole answers.
 
     Raises:
-        EngineFailed: the answer broke off.
+        EngineFailed: one of them broke off.
     """
-    pieces: list[str] = []
-    async for event in generation:
-        if isinstance(event, TextDelta):
-            pieces.append(event.text)
-        elif isinstance(event, Finished):
-            return "".join(pieces), event
-    raise EngineStopped("The answer was cancelled before it was done.")
+    folds = [Fold() for _ in range(len(choices))]
+    async with aclosing(choices.events()) as events:
+        async for choice, event in events:
+            folds[choice].add(event)
+    if not all(fold.finished for fold in folds):
+        raise EngineStopped("The answer was cancelled before it was done.")
+    return folds
+
+
+def _headers(choices: Choices) -> dict[str, str]:
+    """Return what a client is to know beside the answer, in printable ASCII."""
+    told = "; ".join(choices.warnings)
+    if not told:
+        return {}
+    plain = told.encode("ascii", "backslashreplace").decode()
+    printable = "".join(letter if letter.isprintable() else " " for letter in plain)
+    return {"warning": printable[:_LONGEST_WARNING]}
+
+
+async def _written(trace: Trace, folds: list[Fold]) -> None:
+    """Finish the record of a whole answer: it has been sent."""
+    trace.mark("response.first_write")
+    trace.mark("response.final_write")
+    _note_outcome(trace, "success", [fold.finished.usage for fold in folds if fold.finished])
+    trace.finish()
+
+
+def _note_outcome(trace: Trace | None, outcome: Outcome, usages: Sequence[Usage] = ()) -> None:
+    if trace:
+        trace.outcome = outcome
+        for usage in usages:
+            trace.add_engine(usage)

@@ -10,9 +10,10 @@ from litestar import Request, Response, post
 
 from commands.serve.openapi import documented
 from commands.serve.routes.answer import answer_request
+from commands.serve.wire.openai.answers import ChatChunk, ChatCompletion
 from commands.serve.wire.openai.decode import decode_chat
 from commands.serve.wire.openai.encode import ChatEncoder
-from commands.serve.wire.openai.schema import ChatChunk, ChatCompletion, ChatRequest
+from commands.serve.wire.openai.schema import ChatRequest
 
 
 @post(

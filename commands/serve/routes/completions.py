@@ -10,9 +10,10 @@ from litestar import Request, Response, post
 
 from commands.serve.openapi import documented
 from commands.serve.routes.answer import answer_request
+from commands.serve.wire.openai.answers import TextCompletion
 from commands.serve.wire.openai.decode import decode_completion
 from commands.serve.wire.openai.encode import TextEncoder
-from commands.serve.wire.openai.schema import CompletionRequest, TextCompletion
+from commands.serve.wire.openai.schema import CompletionRequest
 
 
 @post(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -9,13 +10,15 @@ from litestar import Request, Response, get
 from litestar.params import FromPath
 
 from commands.serve.openapi import documented
-from commands.serve.wire.openai.schema import (
+from commands.serve.wire.openai.capabilities import supported
+from commands.serve.wire.openai.listing import (
     Capabilities,
     FoundModel,
     GenerationDefaults,
     ModelList,
     ModelRow,
 )
+from core.engine.features import Feature, facts_of
 
 if TYPE_CHECKING:
     from commands.serve.serving import Serving
@@ -56,6 +59,7 @@ async def _rows(serving: Serving) -> list[ModelRow]:
 def served_model(serving: Serving) -> ModelRow:
     """Return the row of the model in memory, with what can be asked of it here and now."""
     info, defaults = serving.engine.info, serving.engine.info.defaults
+    can = partial(supported, batch=serving.settings.batch, facts=facts_of(info))
     return ModelRow(
         id=info.model_id,
         created=int(serving.options.started_at),
@@ -67,13 +71,21 @@ def served_model(serving: Serving) -> ModelRow:
             top_p=defaults.top_p or 0.0,
             top_k=defaults.top_k or 0,
         ),
-        capabilities=Capabilities(chat_completions=info.has_chat_template),
-        reasoning=False,
-        audio=False,
-        tools=False,
-        structured_output=False,
+        capabilities=Capabilities(
+            chat_completions=can(Feature.CHAT),
+            tools=can(Feature.TOOLS),
+            structured_output=can(Feature.STRUCTURED_OUTPUT),
+            logprobs=can(Feature.LOGPROBS),
+            vision=can(Feature.MEDIA),
+            audio=can(Feature.MEDIA),
+            adapters=can(Feature.ADAPTER),
+        ),
+        reasoning=can(Feature.THINKING),
+        audio=can(Feature.MEDIA),
+        tools=can(Feature.TOOLS),
+        structured_output=can(Feature.STRUCTURED_OUTPUT),
         embeddings=False,
-        adapters=False,
+        adapters=can(Feature.ADAPTER),
         training=False,
         mtp=False,
     )

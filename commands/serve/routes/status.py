@@ -21,6 +21,7 @@ _ENDPOINTS = [
     "POST /v1/chat/completions",
     "POST /v1/completions",
     "GET /v1/models",
+    "GET /v1/capabilities",
     "GET /health",
     "GET /stats",
     "GET /fit",

@@ -9,18 +9,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.engine.cache.store import PromptCacheStats
-from core.engine.events import Finished, FinishReason, TextDelta, Usage
+from core.engine.events import Finished, FinishReason, Position, TextDelta, Timing, Usage
 from core.engine.generation import Generation
 from core.engine.info import ComputeInfo, EngineStats, ModelInfo
+from core.engine.parsing import Piece
 from core.engine.request import GenerationRequest, SamplingParams
 from core.errors import EngineStopped, MlxbunError
+
+
+class _Warning(Generation):
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(kw_only=True)
 class Script:
     """What one answer does."""
 
-    pieces: tuple[str, ...] = ("Hello", ", ", "world")
+    pieces: tuple[str | Piece, ...] = ("Hello", ", ", "world")
+    """Texts, and other events."""
     delay: float = 0.0
     """Seconds before each piece."""
     prefill: float = 0.0
@@ -32,6 +38,10 @@ class Script:
     """Raised by `submit`."""
     endless: bool = False
     """Repeat the pieces until cancelled."""
+    warnings: tuple[str, ...] = ()
+    logprobs: tuple[Position, ...] | None = None
+    reasoning_tokens: int = 0
+    timing: Timing | None = None
 
 
 @dataclass
@@ -45,6 +55,10 @@ class FakeEngine:
     budget_bytes: int = 10_000
     alive: bool = True
     lost: bool = False
+    batch: int = 8
+    vocabulary_size: int | None = 259
+    able: bool = True
+    """Whether the model knows tools and reasons."""
 
     def __post_init__(self) -> None:
         self.requests: list[GenerationRequest] = []
@@ -64,6 +78,9 @@ class FakeEngine:
             has_chat_template=True,
             defaults=SamplingParams(temperature=0.7, top_p=0.0, top_k=0, min_p=0.0),
             folder=self.folder,
+            vocabulary_size=self.vocabulary_size,
+            tools=self.able,
+            reasoning=self.able,
         )
 
     @property
@@ -76,12 +93,19 @@ class FakeEngine:
         return sum(not generation.cancelled for generation in self.generations)
 
     def submit(self, request: GenerationRequest) -> Generation:
+        return self.submit_choices(request)[0]
+
+    def submit_choices(self, request: GenerationRequest) -> list[Generation]:
+        return [self._submit(request) for _ in range(request.choices)]
+
+    def _submit(self, request: GenerationRequest) -> Generation:
         script = self.choose(request) if self.choose else self.script
         if self.closed:
             raise EngineStopped("The engine has stopped.")
         if script.refuse:
             raise script.refuse
-        generation = Generation(prompt_tokens=7)
+        generation = _Warning(prompt_tokens=7)
+        generation.warnings = script.warnings
         self.requests.append(request)
         self.generations.append(generation)
         threading.Thread(target=_play, args=(script, generation), daemon=True).start()
@@ -89,7 +113,7 @@ class FakeEngine:
 
     def stats(self) -> EngineStats:
         return EngineStats(
-            batch=8,
+            batch=self.batch,
             loaded=True,
             active_rows=self.running,
             waiting_rows=0,
@@ -120,7 +144,7 @@ def _play(script: Script, generation: Generation) -> None:
     while not generation.cancelled:
         for piece in script.pieces:
             time.sleep(script.delay)
-            generation.put(TextDelta(text=piece))
+            generation.put(TextDelta(text=piece) if isinstance(piece, str) else piece)
             count += 1
         if not script.endless:
             break
@@ -134,5 +158,7 @@ def _play(script: Script, generation: Generation) -> None:
         lane="batched",
         prefill_seconds=0.0,
         decode_seconds=0.0,
+        reasoning_tokens=script.reasoning_tokens,
+        timing=script.timing,
     )
-    generation.put(Finished(reason=script.reason, usage=usage))
+    generation.put(Finished(reason=script.reason, usage=usage, logprobs=script.logprobs))

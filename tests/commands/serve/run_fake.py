@@ -26,9 +26,9 @@ from tests.commands.serve.live import serve_options
 class _SlowEngine(FakeEngine):
     submit_seconds = 0.0
 
-    def submit(self, request: GenerationRequest) -> Generation:
+    def submit_choices(self, request: GenerationRequest) -> list[Generation]:
         time.sleep(self.submit_seconds)
-        return super().submit(request)
+        return super().submit_choices(request)
 
 
 def main(delay: float, patience: float, submit: float, death: float) -> None:

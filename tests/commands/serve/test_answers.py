@@ -22,6 +22,7 @@ USAGE = {
     "prompt_tokens_details": {"cached_tokens": 2},
     "lane": "batched",
 }
+CHAT_USAGE = {**USAGE, "completion_tokens_details": {"reasoning_tokens": 0}}
 
 
 def _events(answer: httpx.Response) -> list[Any]:
@@ -48,7 +49,7 @@ def test_a_whole_chat_answer(client: httpx.Client) -> None:
                 "finish_reason": "stop",
             }
         ],
-        "usage": USAGE,
+        "usage": CHAT_USAGE,
     }
 
 
@@ -63,7 +64,7 @@ def test_a_streamed_chat_answer(client: httpx.Client) -> None:
     assert deltas[-1] == {}
     reasons = [chunk["choices"][0]["finish_reason"] for chunk in chunks]
     assert reasons == [None] * (len(chunks) - 1) + ["stop"]
-    assert chunks[-1]["usage"] == USAGE
+    assert chunks[-1]["usage"] == CHAT_USAGE
     assert not any("usage" in chunk for chunk in chunks[:-1])
 
 

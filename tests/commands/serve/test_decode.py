@@ -12,7 +12,17 @@ from hypothesis import strategies as st
 
 from commands.serve.wire.openai.decode import Call, decode_chat, decode_completion
 from commands.serve.wire.openai.schema import ChatRequest, CompletionRequest
-from core.engine.request import ChatPrompt, SamplingParams, TextPrompt
+from core.engine.request import (
+    ChatPrompt,
+    GenerationRequest,
+    GrammarSpec,
+    SamplingParams,
+    TextPrompt,
+    Thinking,
+    ToneCurve,
+    Tool,
+    ToolUse,
+)
 from core.errors import BadRequest
 
 _HI = [{"role": "user", "content": "hi"}]
@@ -60,27 +70,163 @@ def test_any_bytes_are_a_request_or_a_bad_one(raw: bytes) -> None:
             decode(raw)
 
 
+SAMPLING: dict[str, Any] = {
+    "temperature": 0.5,
+    "top_p": 0.9,
+    "top_k": 40,
+    "min_p": 0.1,
+    "seed": 7,
+    "xtc_probability": 0.5,
+    "xtc_threshold": 0.1,
+    "repetition_penalty": 1.1,
+    "repetition_context_size": 0,
+    "presence_penalty": 0.2,
+    "presence_context_size": 30,
+    "frequency_penalty": -0.3,
+    "frequency_context_size": 40,
+}
+PARAMETERS = {"type": "object", "properties": {"x": {"type": "integer"}}}
+
+
+def _tool(name: str, **more: Any) -> dict[str, Any]:
+    return {"type": "function", "function": {"name": name, **more}}
+
+
+def _chat_prompt(call: Call) -> ChatPrompt:
+    assert isinstance(call.request.prompt, ChatPrompt)
+    return call.request.prompt
+
+
 def test_every_field_reaches_the_engine() -> None:
     call = _chat(
-        temperature=0.5,
-        top_p=0.9,
-        top_k=40,
-        min_p=0.1,
-        seed=7,
+        **SAMPLING,
+        logit_bias={"12": -1, "5": 1e300},
+        hlg={"enabled": True, "width": 4, "shoulder": 3, "toe": 6.5, "pivot_offset": 0},
         stop=["a", "b"],
         max_tokens=5,
         max_completion_tokens=6,
+        n=3,
         stream=True,
         chat_template_kwargs={"enable_thinking": False},
+        reasoning_effort="high",
+        thinking_budget=9,
     )
     assert call.stream
+    curve = ToneCurve(enabled=True, width=4.0, shoulder=3.0, toe=6.5, pivot_offset=0.0)
     assert call.request.sampling == SamplingParams(
-        temperature=0.5, top_p=0.9, top_k=40, min_p=0.1, seed=7
+        **SAMPLING, logit_bias=((5, 1e9), (12, -1.0)), tone_curve=curve
     )
     assert call.request.max_tokens == 6
     assert call.request.stop == ("a", "b")
-    assert isinstance(call.request.prompt, ChatPrompt)
-    assert call.request.prompt.template_kwargs == {"enable_thinking": False}
+    assert call.request.choices == 3
+    assert call.request.thinking == Thinking(enabled=False, effort="high", budget=9)
+    assert _chat_prompt(call).template_kwargs == {"enable_thinking": False}
+
+
+def test_a_continuation_takes_the_same_fields() -> None:
+    body = {"prompt": "a", **SAMPLING, "n": 2, "logprobs": True, "guided_regex": "a+"}
+    request = decode_completion(json.dumps(body).encode()).request
+    assert request.sampling == SamplingParams(**SAMPLING)
+    assert (request.choices, request.logprobs) == (2, 0)
+    assert request.grammar == GrammarSpec(kind="regex", source="a+")
+
+
+@pytest.mark.parametrize(
+    ("fields", "wanted"),
+    [
+        ({}, None),
+        ({"logprobs": False, "top_logprobs": -1}, None),
+        ({"top_logprobs": 0}, None),
+        ({"logprobs": True}, 0),
+        ({"logprobs": True, "top_logprobs": 0}, 0),
+        ({"logprobs": True, "top_logprobs": 11}, 11),
+        ({"logprobs": False, "top_logprobs": 3}, 3),
+        ({"logprobs": True, "stream": True}, None),
+    ],
+)
+def test_top_logprobs_win(fields: dict[str, Any], wanted: int | None) -> None:
+    assert _chat(**fields).request.logprobs == wanted
+
+
+def test_tools_reach_the_parser_and_the_template() -> None:
+    call = _chat(
+        tools=[
+            _tool("f", description="Does f.", parameters=PARAMETERS, strict=True),
+            _tool("mcp__a.b:c/d-1", description=None),
+        ]
+    )
+    nothing = {"type": "object", "properties": {}}
+    assert call.request.tools == ToolUse(
+        tools=(
+            Tool(name="f", parameters=PARAMETERS),
+            Tool(name="mcp__a.b:c/d-1", parameters=nothing),
+        )
+    )
+    assert _chat_prompt(call).tools == (
+        _tool("f", description="Does f.", parameters=PARAMETERS),
+        _tool("mcp__a.b:c/d-1", parameters=nothing),
+    )
+
+
+@pytest.mark.parametrize(
+    ("choice", "mode", "name"),
+    [
+        ("auto", "auto", None),
+        (None, "auto", None),
+        ("required", "required", None),
+        ({"type": "function", "function": {"name": "f"}}, "named", "f"),
+    ],
+)
+def test_a_tool_choice(choice: Any, mode: str, name: str | None) -> None:
+    call = _chat(tools=[_tool("f")], tool_choice=choice, parallel_tool_calls=False)
+    use = call.request.tools
+    assert (use.mode, use.name, use.parallel) == (mode, name, False)
+    assert len(use.tools) == len(_chat_prompt(call).tools) == 1
+
+
+def test_a_choice_of_none_tells_the_model_of_no_tools() -> None:
+    call = _chat(tools=[_tool("f")], tool_choice="none")
+    assert call.request.tools == ToolUse(mode="none")
+    assert _chat_prompt(call).tools == ()
+
+
+_FORMS: list[tuple[dict[str, Any], GrammarSpec | None]] = [
+    ({"guided_grammar": "root ::= x"}, GrammarSpec(kind="ebnf", source="root ::= x")),
+    (
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": {"a": None}}}},
+        GrammarSpec(kind="json_schema", source={"a": None}),
+    ),
+    ({"response_format": {"type": "json_object"}}, GrammarSpec(kind="json")),
+    ({"structured_outputs": {"b": 1}}, GrammarSpec(kind="json_schema", source={"b": 1})),
+    ({"guided_regex": "a*"}, GrammarSpec(kind="regex", source="a*")),
+    ({"guided_choice": ["a", "b"]}, GrammarSpec(kind="choice", source=("a", "b"))),
+    ({"response_format": {"type": "text"}}, None),
+]
+
+
+@pytest.mark.parametrize("first", range(len(_FORMS)))
+def test_of_several_forms_one_wins(first: int) -> None:
+    fields: dict[str, Any] = {}
+    for weaker, _ in reversed(_FORMS[first:]):
+        fields |= weaker
+    wanted = _FORMS[first][1]
+    # The last one is a response_format of its own, which would hide the others'.
+    if wanted is not None:
+        fields |= _FORMS[first][0]
+    assert _chat(**fields).request.grammar == wanted
+
+
+def test_white_space_can_be_forbidden() -> None:
+    form = {"name": "a", "schema": {}, "strict": True, "any_whitespace": False}
+    grammar = _chat(response_format={"type": "json_schema", "json_schema": form}).request.grammar
+    assert grammar == GrammarSpec(kind="json_schema", source={}, any_whitespace=False)
+
+
+def test_arguments_that_are_nested_too_deeply_stay_as_they_came() -> None:
+    text = '{"a":' * 80 + "1" + "}" * 80
+    call = {"id": "c1", "function": {"name": "f", "arguments": text}}
+    (assistant,) = _history({"role": "assistant", "tool_calls": [call]})
+    assert assistant["tool_calls"][0]["function"]["arguments"] == text
 
 
 def test_a_field_left_out_or_null_is_left_to_the_engine() -> None:
@@ -88,6 +234,7 @@ def test_a_field_left_out_or_null_is_left_to_the_engine() -> None:
         assert call.request.sampling == SamplingParams()
         assert call.request.max_tokens is None
         assert call.request.stop == ()
+        assert call.request == GenerationRequest(prompt=_chat_prompt(call))
         assert not call.stream
 
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from commands.serve.failures import STATUSES
-from commands.serve.wire.openai import schema
+from commands.serve.wire.openai import answers, listing, schema
 from commands.serve.wire.status import Stats
 from core.errors import MlxbunError
 from tests.commands.serve.fake_engine import FakeEngine
@@ -72,7 +72,15 @@ def test_the_served_model_is_listed_with_its_capabilities(client: httpx.Client) 
     assert row["context_window"] == 2048
     assert row["gen_defaults"] == {"temperature": 0.7, "top_p": 0.0, "top_k": 0}
     able = {name for name, can in row["capabilities"].items() if can}
-    assert able == {"chat_completions", "text_completions", "streaming"}
+    assert able == {
+        "chat_completions",
+        "text_completions",
+        "streaming",
+        "tools",
+        "structured_output",
+        "logprobs",
+    }
+    assert row["reasoning"] is row["tools"] is row["structured_output"] is True
 
 
 @pytest.mark.parametrize("path", ["acme/tiny-1", "acme%2Ftiny-1", "acme%2ftiny%2D1"])
@@ -164,6 +172,7 @@ def test_the_openapi_document_is_true(client: httpx.Client) -> None:
         "/library",
         "/stats",
         "/v1",
+        "/v1/capabilities",
         "/v1/chat/completions",
         "/v1/completions",
         "/v1/models",
@@ -188,8 +197,8 @@ def test_answers_are_what_the_document_says(client: httpx.Client) -> None:
     whole = client.post(
         "/v1/chat/completions", content='{"messages":[{"role":"user","content":""}]}'
     )
-    msgspec.json.decode(whole.content, type=schema.ChatCompletion)
-    msgspec.json.decode(client.get("/v1/models").content, type=schema.ModelList)
+    msgspec.json.decode(whole.content, type=answers.ChatCompletion)
+    msgspec.json.decode(client.get("/v1/models").content, type=listing.ModelList)
     msgspec.json.decode(client.get("/nowhere").content, type=schema.ErrorBody)
 
 

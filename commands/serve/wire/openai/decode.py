@@ -8,23 +8,26 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
+from commands.serve.wire.openai.forms import decode_form
 from commands.serve.wire.openai.history import decode_messages
-from commands.serve.wire.openai.schema import (
-    MAX_STOP_LENGTH,
-    MAX_STOPS,
-    ChatRequest,
-    CompletionRequest,
-    SamplingFields,
+from commands.serve.wire.openai.nesting import check_nesting
+from commands.serve.wire.openai.sampling import (
+    capped,
+    decode_logprobs,
+    decode_sampling,
+    decode_stops,
 )
+from commands.serve.wire.openai.schema import ChatRequest, CompletionRequest, SamplingFields
 from commands.serve.wire.openai.sentences import decapitalized
+from commands.serve.wire.openai.tools import decode_thinking, decode_tools, tools_for_template
 from commands.serve.wire.openai.unsupported import refuse_unsupported
-from core.engine.request import ChatPrompt, GenerationRequest, SamplingParams, TextPrompt
+from core.engine.request import ChatPrompt, GenerationRequest, TextPrompt
 from core.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -73,9 +76,15 @@ def decode_chat(body: bytes | bytearray) -> Call:
     _check_fixed_texts(raw)
     history = decode_messages(messages)
     call = _convert(raw, ChatRequest)
-    refuse_unsupported(call, raw)
-    prompt = ChatPrompt(messages=history, template_kwargs=_template_kwargs(call))
-    return Call(request=_request(call, prompt), stream=bool(call.stream))
+    refuse_unsupported(call)
+    tools = decode_tools(call)
+    prompt = ChatPrompt(
+        messages=history,
+        template_kwargs=_template_kwargs(call),
+        tools=tools_for_template(raw.get("tools", ()), tools),
+    )
+    request = replace(_request(call, raw, prompt), tools=tools, thinking=decode_thinking(call))
+    return Call(request=request, stream=bool(call.stream))
 
 
 def decode_completion(body: bytes | bytearray) -> Call:
@@ -94,8 +103,8 @@ def decode_completion(body: bytes | bytearray) -> Call:
         )
     _check_fixed_texts(raw)
     call = _convert(raw, CompletionRequest)
-    refuse_unsupported(call, raw)
-    return Call(request=_request(call, TextPrompt(text=prompt)), stream=bool(call.stream))
+    refuse_unsupported(call)
+    return Call(request=_request(call, raw, TextPrompt(text=prompt)), stream=bool(call.stream))
 
 
 def _parse_object(body: bytes | bytearray) -> dict[str, Any]:
@@ -209,51 +218,20 @@ def _template_kwargs(call: ChatRequest) -> dict[str, Any]:
         raise BadRequest(
             f"chat_template_kwargs must not hold {', '.join(taken)}.", field="chat_template_kwargs"
         )
+    check_nesting(kwargs, "chat_template_kwargs")
     return kwargs
 
 
-def _request(call: SamplingFields, prompt: ChatPrompt | TextPrompt) -> GenerationRequest:
-    limit = call.max_completion_tokens or call.max_tokens
+def _request(
+    call: SamplingFields, raw: Mapping[str, Any], prompt: ChatPrompt | TextPrompt
+) -> GenerationRequest:
     return GenerationRequest(
         prompt=prompt,
-        sampling=SamplingParams(
-            temperature=_positive_zero(call.temperature),
-            top_p=_positive_zero(call.top_p),
-            top_k=_capped(call.top_k),
-            min_p=_positive_zero(call.min_p),
-            seed=_seed(call.seed),
-        ),
-        max_tokens=_capped(limit),
-        stop=_stops(call.stop),
+        sampling=decode_sampling(call, raw.get("logit_bias")),
+        max_tokens=capped(call.max_completion_tokens or call.max_tokens),
+        stop=decode_stops(call.stop),
+        choices=call.n or 1,
+        # Chunks never carry them, so nobody need work them out.
+        logprobs=None if call.stream else decode_logprobs(call),
+        grammar=decode_form(call),
     )
-
-
-def _positive_zero(value: float | None) -> float | None:
-    return None if value is None else value + 0.0  # -0.0 + 0.0 is 0.0
-
-
-def _capped(count: int | None) -> int | None:
-    # A ceiling, not a promise: what no context can hold needs no more than 31 bits.
-    return None if count is None else min(count, 2**31 - 1)
-
-
-def _seed(seed: int | None) -> int | None:
-    if seed is not None and not -(2**63) <= seed < 2**64:
-        raise BadRequest("seed must be a whole number of 64 bits.", field="seed")
-    return seed
-
-
-def _stops(stop: str | list[str] | None) -> tuple[str, ...]:
-    stops = () if stop is None else (stop,) if isinstance(stop, str) else tuple(stop)
-    if len(stops) > MAX_STOPS:
-        raise BadRequest(
-            f"stop must be a text or a list of at most {MAX_STOPS} texts, not {len(stops)}.",
-            field="stop",
-        )
-    if not all(stops):
-        raise BadRequest("stop must not hold an empty text.", field="stop")
-    if max(map(len, stops), default=0) > MAX_STOP_LENGTH:
-        raise BadRequest(
-            f"stop must not hold a text of more than {MAX_STOP_LENGTH} characters.", field="stop"
-        )
-    return stops

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from commands.serve.wire.openai.nesting import check_nesting
 from commands.serve.wire.openai.schema import Message, PastToolCall, TextPart
 from commands.serve.wire.openai.sentences import decapitalized, quoted
 from core.errors import BadRequest
@@ -125,6 +126,7 @@ def _arguments(text: str) -> Any:
     """Return arguments as the object that templates turn into JSON again, else as they came."""
     try:
         value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
+        check_nesting(value, "messages")
+    except (msgspec.DecodeError, RecursionError, BadRequest):
         return text
     return value if isinstance(value, dict) else text

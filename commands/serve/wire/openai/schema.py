@@ -1,4 +1,4 @@
-"""The OpenAI protocol's objects, as they stand on the wire.
+"""What the OpenAI protocol's requests hold, and its errors, as they stand on the wire.
 
 A request field's description reads "what it must be; what it does": the first half is also the
 sentence of its error (`decode`), the whole is in the OpenAPI document. Knows nothing of how a
@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
-
-from core.engine.events import FinishReason, Lane
+from msgspec import Meta, Struct
 
 MAX_STOPS = 64
 """Each stop text is looked for after every token, so their number is bounded."""
@@ -56,9 +54,21 @@ class Message(Struct, kw_only=True):
 class FunctionSpec(Struct, kw_only=True):
     """A function that the model may call."""
 
-    name: Annotated[str, Meta(min_length=1)]
+    name: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            max_length=128,
+            description="letters, digits and _ . : / - only",
+        ),
+    ]
     description: str | None = None
-    parameters: dict[str, Any] | None = None
+    parameters: Annotated[
+        dict[str, Any] | None, Meta(description="JSON Schema of the arguments; none: no arguments")
+    ] = None
+    strict: Annotated[
+        bool | None, Meta(description="accepted; a call that must be made is held to its schema")
+    ] = None
 
 
 class Tool(Struct, kw_only=True):
@@ -81,11 +91,25 @@ class ToolChoice(Struct, kw_only=True):
     function: FunctionName
 
 
+class JsonSchemaFormat(Struct, kw_only=True):
+    """A JSON Schema that an answer must match."""
+
+    name: str | None = None
+    description: str | None = None
+    schema: Annotated[
+        dict[str, Any] | None, Meta(description="needed when the type is json_schema")
+    ] = None
+    strict: Annotated[bool | None, Meta(description="accepted; a schema is always enforced")] = None
+    any_whitespace: Annotated[
+        bool | None, Meta(description="false: no white space between the tokens of the JSON")
+    ] = None
+
+
 class ResponseFormat(Struct, kw_only=True):
     """The form that an answer must have."""
 
     type: Literal["text", "json_object", "json_schema"]
-    json_schema: dict[str, Any] | None = None
+    json_schema: JsonSchemaFormat | None = None
 
 
 class StreamOptions(Struct, kw_only=True):
@@ -94,10 +118,17 @@ class StreamOptions(Struct, kw_only=True):
     include_usage: bool | None = None
 
 
+_NATS = Annotated[float, Meta(ge=0, le=1000, description="a number from 0 to 1000; in nats")]
+
+
 class Hlg(Struct, kw_only=True):
-    """Tone-curve sampling."""
+    """Tone-curve sampling; what is left out is the server's value."""
 
     enabled: bool | None = None
+    width: _NATS | None = None
+    shoulder: _NATS | None = None
+    toe: _NATS | None = None
+    pivot_offset: _NATS | None = None
 
 
 def _number(low: float, high: float, meaning: str) -> Meta:
@@ -116,7 +147,10 @@ _STOPS = (
     f"a text or a list of at most {MAX_STOPS} texts, none of them empty or longer than "
     f"{MAX_STOP_LENGTH} characters"
 )
-_WINDOW = _count(0, "how many recent tokens the penalty looks at")
+_WINDOW = _count(0, "recent tokens that the penalty looks at, 20 when left out; 0: all of them")
+MAX_CHOICES = 8
+"""Answers to one request: each is a row of the batch."""
+_EFFORTS = "'none', 'minimal', 'low', 'medium', 'high', 'xhigh'"
 
 
 class SamplingFields(Struct, kw_only=True):
@@ -137,39 +171,95 @@ class SamplingFields(Struct, kw_only=True):
         int | None, _thing("a whole number of 64 bits", "makes the answer reproducible")
     ] = None
     stop: Annotated[str | list[str] | None, _thing(_STOPS, "the answer ends before it")] = None
-    n: Annotated[int, _count(1, "only 1 for now")] | None = None
-    logprobs: Annotated[bool | None, _thing("true or false", "only false for now")] = None
+    n: (
+        Annotated[
+            int,
+            Meta(
+                ge=1,
+                le=MAX_CHOICES,
+                description=f"a whole number from 1 to {MAX_CHOICES}; how many answers",
+            ),
+        ]
+        | None
+    ) = None
+    logprobs: Annotated[
+        bool | None,
+        _thing("true or false", "the log-probability of every token, in whole answers"),
+    ] = None
     top_logprobs: (
         Annotated[
-            int, Meta(ge=-1, le=11, description="a whole number from -1 to 11; at most 0 for now")
+            int,
+            Meta(
+                ge=-1,
+                le=11,
+                description="a whole number from -1 to 11; so many likeliest tokens beside each "
+                "one, wins over logprobs; -1 is off",
+            ),
         ]
         | None
     ) = None
     logit_bias: Annotated[
-        dict[str, float] | None, _thing("a dict of int to float", "only empty for now")
+        dict[str, float] | None,
+        _thing("a dict of int to float", "token ids and what is added to their logits"),
     ] = None
-    repetition_penalty: Annotated[float, _number(0, 100, "only 1 (off) for now")] | None = None
+    repetition_penalty: (
+        Annotated[
+            float,
+            _number(0, 100, "divides positive and multiplies negative logits of recent tokens"),
+        ]
+        | None
+    ) = None
     repetition_context_size: Annotated[int, _WINDOW] | None = None
-    presence_penalty: Annotated[float, _number(-100, 100, "only 0 (off) for now")] | None = None
+    presence_penalty: (
+        Annotated[float, _number(-100, 100, "subtracted from logits of recent tokens, once")] | None
+    ) = None
     presence_context_size: Annotated[int, _WINDOW] | None = None
-    frequency_penalty: Annotated[float, _number(-100, 100, "only 0 (off) for now")] | None = None
+    frequency_penalty: (
+        Annotated[
+            float,
+            _number(-100, 100, "subtracted from logits of recent tokens, each time they came"),
+        ]
+        | None
+    ) = None
     frequency_context_size: Annotated[int, _WINDOW] | None = None
-    xtc_probability: Annotated[float, _number(0, 1, "only 0 (off) for now")] | None = None
-    xtc_threshold: Annotated[float, _number(0, 1, "has no effect while XTC is off")] | None = None
+    xtc_probability: (
+        Annotated[
+            float,
+            _number(0, 1, "chance that a step drops the tokens above the threshold but the last"),
+        ]
+        | None
+    ) = None
+    xtc_threshold: (
+        Annotated[float, _number(0, 0.5, "the probability that XTC drops above")] | None
+    ) = None
     response_format: Annotated[
         ResponseFormat | None,
-        _thing("an object whose type is text, json_object or json_schema", "only text for now"),
+        _thing(
+            "an object whose type is text, json_object or json_schema",
+            "the JSON that the answer must be",
+        ),
     ] = None
-    guided_grammar: Annotated[str | None, _thing("a text", "not supported yet")] = None
-    guided_regex: Annotated[str | None, _thing("a text", "not supported yet")] = None
-    guided_choice: Annotated[list[str] | None, _thing("a list of texts", "not supported yet")] = (
-        None
-    )
+    guided_grammar: Annotated[
+        str | None, _thing("a text", "a GBNF grammar that the answer must match")
+    ] = None
+    guided_regex: Annotated[
+        str | None, _thing("a text", "a regular expression that the answer must match")
+    ] = None
+    guided_choice: (
+        Annotated[
+            list[str],
+            Meta(
+                min_length=1,
+                description="a list of at least one text; the answer is exactly one of them",
+            ),
+        ]
+        | None
+    ) = None
     structured_outputs: Annotated[
-        dict[str, Any] | None, _thing("an object", "not supported yet")
+        dict[str, Any] | None, _thing("an object", "a JSON Schema that the answer must match")
     ] = None
     adapter: Annotated[str | None, _thing("a text", "only none for now")] = None
-    hlg: Annotated[Hlg | None, _thing("an object", "only with enabled false for now")] = None
+    hlg: Annotated[Hlg | None, _thing("an object", "tone-curve sampling")] = None
 
 
 class ChatRequest(SamplingFields, kw_only=True):
@@ -177,113 +267,33 @@ class ChatRequest(SamplingFields, kw_only=True):
 
     messages: Annotated[list[Message], Meta(min_length=1, description="a list of messages")]
     tools: Annotated[
-        list[Tool] | None,
-        _thing("a list of function tools", "only with a tool_choice of none for now"),
+        list[Tool] | None, _thing("a list of function tools", "what the model may call")
     ] = None
     tool_choice: Annotated[
         Literal["none", "auto", "required"] | ToolChoice | None,
-        _thing("none, auto, required or an object naming a function", "none or auto for now"),
+        _thing(
+            "none, auto, required or an object naming a function",
+            "none: the model is told of no tools; required and a name are enforced",
+        ),
+    ] = None
+    parallel_tool_calls: Annotated[
+        bool | None, _thing("true or false", "whether one answer may hold several calls")
     ] = None
     chat_template_kwargs: Annotated[
-        dict[str, Any] | None, _thing("an object", "passed on to the chat template")
+        dict[str, Any] | None,
+        _thing("an object", "passed on to the chat template; enable_thinking wins over the effort"),
     ] = None
     reasoning_effort: Annotated[
         Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None,
-        _thing("one of the efforts", "only none for now"),
+        _thing(f"one of {_EFFORTS}", "none switches the reasoning channel off, others on"),
     ] = None
+    thinking_budget: Annotated[int, _count(0, "most tokens of reasoning")] | None = None
 
 
 class CompletionRequest(SamplingFields, kw_only=True):
     """The body of `POST /v1/completions`. Unknown fields are ignored."""
 
     prompt: Annotated[str, Meta(min_length=1, description="a text that is not empty")]
-
-
-class PromptTokensDetails(Struct, kw_only=True):
-    """Where prompt tokens came from."""
-
-    cached_tokens: int
-
-
-class Usage(Struct, kw_only=True):
-    """What an answer took."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-    prompt_tokens_details: PromptTokensDetails
-    lane: Lane
-
-
-class AnswerMessage(Struct, kw_only=True):
-    """The answer of a chat."""
-
-    role: Literal["assistant"] = "assistant"
-    content: str
-
-
-class ChatChoice(Struct, kw_only=True):
-    """The one answer."""
-
-    index: int = 0
-    message: AnswerMessage
-    finish_reason: FinishReason
-
-
-class ChatCompletion(Struct, kw_only=True):
-    """A whole chat answer."""
-
-    id: str
-    object: Literal["chat.completion"] = "chat.completion"
-    created: int
-    model: str
-    choices: list[ChatChoice]
-    usage: Usage
-
-
-class Delta(Struct, kw_only=True):
-    """What a chunk adds."""
-
-    role: Literal["assistant"] | UnsetType = UNSET
-    content: str | UnsetType = UNSET
-
-
-class ChunkChoice(Struct, kw_only=True):
-    """A chunk of the one answer."""
-
-    index: int = 0
-    delta: Delta
-    finish_reason: FinishReason | None = None
-
-
-class ChatChunk(Struct, kw_only=True):
-    """One event of a streamed chat answer; `usage` comes with the last."""
-
-    id: str
-    object: Literal["chat.completion.chunk"] = "chat.completion.chunk"
-    created: int
-    model: str
-    choices: list[ChunkChoice]
-    usage: Usage | UnsetType = UNSET
-
-
-class TextChoice(Struct, kw_only=True):
-    """The continuation, or the next piece of it."""
-
-    index: int = 0
-    text: str
-    finish_reason: FinishReason | None = None
-
-
-class TextCompletion(Struct, kw_only=True):
-    """A whole continuation, or one event of a streamed one; `usage` comes with the last."""
-
-    id: str
-    object: Literal["text_completion"] = "text_completion"
-    created: int
-    model: str
-    choices: list[TextChoice]
-    usage: Usage | UnsetType = UNSET
 
 
 class ErrorDetail(Struct, kw_only=True, omit_defaults=True):
@@ -299,68 +309,3 @@ class ErrorBody(Struct, kw_only=True):
     """The body of every answer that is not a success."""
 
     error: ErrorDetail
-
-
-class GenerationDefaults(Struct, kw_only=True):
-    """What applies when a request leaves a field out."""
-
-    temperature: float
-    top_p: float
-    top_k: int
-
-
-class Capabilities(Struct, kw_only=True):
-    """What a client can ask of the served model here."""
-
-    chat_completions: bool
-    text_completions: bool = True
-    anthropic_messages: bool = False
-    responses: bool = False
-    streaming: bool = True
-    tools: bool = False
-    structured_output: bool = False
-    logprobs: bool = False
-    embeddings: bool = False
-    vision: bool = False
-    audio: bool = False
-    adapters: bool = False
-    training: bool = False
-
-
-class ModelRow(Struct, kw_only=True):
-    """A model: the served one, with what can be asked of it, or another one in the cache."""
-
-    id: str
-    object: Literal["model"] = "model"
-    created: int
-    vision: bool = False
-    tier: Annotated[
-        Literal["generic"] | UnsetType, Meta(description="of the models that are not served")
-    ] = UNSET
-    owned_by: Literal["mlxbun"] | UnsetType = UNSET
-    context_window: int | UnsetType = UNSET
-    batch_mode: Literal["off", "batch"] | UnsetType = UNSET
-    gen_defaults: GenerationDefaults | UnsetType = UNSET
-    capabilities: Capabilities | UnsetType = UNSET
-    reasoning: bool | UnsetType = UNSET
-    audio: bool | UnsetType = UNSET
-    tools: bool | UnsetType = UNSET
-    structured_output: bool | UnsetType = UNSET
-    embeddings: bool | UnsetType = UNSET
-    adapters: bool | UnsetType = UNSET
-    training: bool | UnsetType = UNSET
-    mtp: bool | UnsetType = UNSET
-
-
-class ModelList(Struct, kw_only=True):
-    """The models that can be asked for; the served one comes first."""
-
-    object: Literal["list"] = "list"
-    data: list[ModelRow]
-
-
-class FoundModel(ModelRow, kw_only=True):
-    """A list of one model that can be read as the model itself: `object` says `list`."""
-
-    object: Literal["list"] = "list"  # type: ignore[assignment]
-    data: list[ModelRow]

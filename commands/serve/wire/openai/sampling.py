@@ -1,0 +1,126 @@
+"""From a request's fields to how tokens are chosen, and how many."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from commands.serve.wire.openai.schema import MAX_STOP_LENGTH, MAX_STOPS
+from core.engine.request import SamplingParams, ToneCurve
+from core.errors import BadRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from commands.serve.wire.openai.schema import Hlg, SamplingFields
+
+# Far beyond what changes a probability, and far below what overflows when it is added to a logit.
+_MOST_BIAS = 1e9
+
+
+def decode_sampling(call: SamplingFields, logit_bias: Mapping[str, Any] | None) -> SamplingParams:
+    """Return how tokens are chosen.
+
+    Args:
+        call: the decoded fields.
+        logit_bias: as it came, already known to be numbers by numbers.
+
+    Raises:
+        BadRequest: naming the field.
+    """
+    return SamplingParams(
+        temperature=_positive_zero(call.temperature),
+        top_p=_positive_zero(call.top_p),
+        top_k=capped(call.top_k),
+        min_p=_positive_zero(call.min_p),
+        xtc_probability=_positive_zero(call.xtc_probability),
+        xtc_threshold=_positive_zero(call.xtc_threshold),
+        repetition_penalty=_positive_zero(call.repetition_penalty),
+        repetition_context_size=capped(call.repetition_context_size),
+        presence_penalty=_positive_zero(call.presence_penalty),
+        presence_context_size=capped(call.presence_context_size),
+        frequency_penalty=_positive_zero(call.frequency_penalty),
+        frequency_context_size=capped(call.frequency_context_size),
+        logit_bias=None if logit_bias is None else _biases(logit_bias),
+        tone_curve=None if call.hlg is None else _tone_curve(call.hlg),
+        seed=_seed(call.seed),
+    )
+
+
+def decode_stops(stop: str | list[str] | None) -> tuple[str, ...]:
+    """Return the texts that end the answer.
+
+    Raises:
+        BadRequest: one is empty or too long, or they are too many.
+    """
+    stops = () if stop is None else (stop,) if isinstance(stop, str) else tuple(stop)
+    if len(stops) > MAX_STOPS:
+        raise BadRequest(
+            f"stop must be a text or a list of at most {MAX_STOPS} texts, not {len(stops)}.",
+            field="stop",
+        )
+    if not all(stops):
+        raise BadRequest("stop must not hold an empty text.", field="stop")
+    if max(map(len, stops), default=0) > MAX_STOP_LENGTH:
+        raise BadRequest(
+            f"stop must not hold a text of more than {MAX_STOP_LENGTH} characters.", field="stop"
+        )
+    return stops
+
+
+def decode_logprobs(call: SamplingFields) -> int | None:
+    """Return what the answer tells of its tokens' probabilities; `top_logprobs` wins."""
+    if call.top_logprobs is not None and call.top_logprobs > 0:
+        return call.top_logprobs
+    return 0 if call.logprobs else None
+
+
+def check_vocabulary(sampling: SamplingParams, vocabulary_size: int | None) -> None:
+    """See that every token that is to be favoured exists.
+
+    Args:
+        sampling: the decoded fields.
+        vocabulary_size: of the served model, or None if nobody knows.
+
+    Raises:
+        BadRequest: one does not.
+    """
+    for token, _ in sampling.logit_bias or ():
+        if token < 0 or (vocabulary_size is not None and token >= vocabulary_size):
+            known = f", whose ids go to {vocabulary_size - 1}" if vocabulary_size else ""
+            raise BadRequest(
+                f"logit_bias names the token {str(token)[:40]}, which is not in the model's "
+                f"vocabulary{known}.",
+                field="logit_bias",
+            )
+
+
+def capped(count: int | None) -> int | None:
+    """Return a ceiling that fits 31 bits: what no context can hold needs no more."""
+    return None if count is None else min(count, 2**31 - 1)
+
+
+def _positive_zero(value: float | None) -> float | None:
+    return None if value is None else value + 0.0  # -0.0 + 0.0 is 0.0
+
+
+def _biases(logit_bias: Mapping[str, Any]) -> tuple[tuple[int, float], ...]:
+    biases = {int(key): float(bias) for key, bias in logit_bias.items()}
+    return tuple(
+        (token, min(max(bias, -_MOST_BIAS), _MOST_BIAS)) for token, bias in sorted(biases.items())
+    )
+
+
+def _tone_curve(hlg: Hlg) -> ToneCurve:
+    return ToneCurve(
+        enabled=hlg.enabled,
+        width=_positive_zero(hlg.width),
+        shoulder=_positive_zero(hlg.shoulder),
+        toe=_positive_zero(hlg.toe),
+        pivot_offset=_positive_zero(hlg.pivot_offset),
+    )
+
+
+def _seed(seed: int | None) -> int | None:
+    if seed is not None and not -(2**63) <= seed < 2**64:
+        raise BadRequest("seed must be a whole number of 64 bits.", field="seed")
+    return seed

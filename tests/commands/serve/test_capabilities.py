@@ -1,0 +1,62 @@
+"""The table says what the code decides, and the listing says what the table says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from core.engine.features import Feature, facts_of, placement
+from tests.commands.serve.fake_engine import FakeEngine
+from tests.commands.serve.live import live_server
+
+
+def _table(client: httpx.Client) -> dict[str, Any]:
+    table: dict[str, Any] = client.get("/v1/capabilities").json()
+    return table
+
+
+def test_every_feature_is_told_alone_and_with_every_other(
+    client: httpx.Client, engine: FakeEngine
+) -> None:
+    table = _table(client)
+    assert (table["object"], table["model"], table["batch"]) == ("capabilities", "acme/tiny-1", 8)
+    rows = {row["feature"]: row for row in table["features"]}
+    assert set(rows) == set(Feature)
+    facts = facts_of(engine.info)
+    for feature in Feature:
+        row = rows[feature]
+        assert row["fields"]
+        assert row["lane"] == placement(frozenset((feature,)), batch=8, facts=facts).lane
+        assert set(row["with"]) == set(Feature) - {feature}
+        for other, cell in row["with"].items():
+            wanted = placement(frozenset((feature, Feature(other))), batch=8, facts=facts)
+            assert (cell["lane"], cell.get("reason")) == (wanted.lane, wanted.reason)
+    assert rows["adapter"]["lane"] == rows["tools"]["with"]["media"]["lane"] == "refused"
+    assert rows["tools"]["with"]["logprobs"] == {"lane": "batched"}
+
+
+def test_a_serial_server_says_why() -> None:
+    engine = FakeEngine(batch=1)
+    with live_server(engine) as base, httpx.Client(base_url=base, trust_env=False) as client:
+        rows = {row["feature"]: row for row in _table(client)["features"]}
+    assert rows["chat"]["lane"] == "serial"
+    assert "--batch 1" in rows["chat"]["reason"]
+
+
+def test_a_model_that_knows_no_tools_is_not_said_to() -> None:
+    engine = FakeEngine(able=False)
+    with live_server(engine) as base, httpx.Client(base_url=base, trust_env=False) as client:
+        rows = {row["feature"]: row for row in _table(client)["features"]}
+        model = client.get("/v1/models").json()["data"][0]
+    assert rows["tools"]["lane"] == rows["thinking"]["lane"] == "refused"
+    assert model["tools"] is model["capabilities"]["tools"] is model["reasoning"] is False
+    assert model["capabilities"]["structured_output"] is True
+
+
+@pytest.mark.parametrize("name", ["tools", "structured_output", "logprobs"])
+def test_the_listing_agrees_with_the_table(client: httpx.Client, name: str) -> None:
+    model = client.get("/v1/models").json()["data"][0]
+    rows = {row["feature"]: row for row in _table(client)["features"]}
+    assert model["capabilities"][name] is (rows[name]["lane"] != "refused")
