@@ -70,10 +70,10 @@ class _SlowToSubmit(FakeEngine):
         self.entered = threading.Event()
         self.go_on = threading.Event()
 
-    def submit(self, request: GenerationRequest) -> Generation:
+    def submit_choices(self, request: GenerationRequest) -> list[Generation]:
         self.entered.set()
         self.go_on.wait(10)
-        return super().submit(request)
+        return super().submit_choices(request)
 
 
 def test_while_the_prompt_is_tokenized() -> None:

@@ -261,6 +261,11 @@ def _with_calls(drawn: list[Any]) -> tuple[Piece, ...]:
     return tuple(pieces)
 
 
+def _play_in_order(engine: FakeEngine, scripts: list[Script]) -> None:
+    order = iter(scripts)
+    engine.choose = lambda _request: next(order)
+
+
 @settings(
     max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
@@ -269,16 +274,14 @@ def test_a_stream_says_what_the_whole_answer_says(
     client: httpx.Client, engine: FakeEngine, drawn: list[list[Any]]
 ) -> None:
     scripts = [Script(pieces=_with_calls(one)) for one in drawn]
-    for stream in (False, True):
-        order = iter(scripts)
-        engine.choose = lambda _request, order=order: next(order)  # type: ignore[misc]
-        if not stream:
-            whole = client.post(CHAT, json={**GOOD, "n": len(drawn)}).json()
+    _play_in_order(engine, scripts)
+    whole = client.post(CHAT, json={**GOOD, "n": len(drawn)}).json()
+    _play_in_order(engine, scripts)
     state = ChatCompletionStreamState()
     for chunk in _chunks(client, n=len(drawn)):
         state.handle_chunk(ChatCompletionChunk.model_validate(chunk))
-    streamed = state.get_final_completion().to_dict()
-    for one, other in zip(whole["choices"], streamed["choices"], strict=True):  # type: ignore[arg-type]
+    streamed: Any = state.get_final_completion().to_dict()
+    for one, other in zip(whole["choices"], streamed["choices"], strict=True):
         message, folded = one["message"], other["message"]
         assert (message["content"] or "") == (folded.get("content") or "")
         assert message.get("reasoning") == folded.get("reasoning")
