@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import pairwise
+from time import perf_counter
 from typing import TYPE_CHECKING
 
 from core.errors import QueueFull
@@ -55,6 +56,10 @@ class Row:
     """Their log-probabilities, when these are wanted."""
     started: bool = False
     """Whether it computes: it has left the queue and waits for no other answer's prompt."""
+    queued_at: float = field(default_factory=perf_counter)
+    """Clock when it began to wait, in seconds."""
+    start_seconds: float = 0.0
+    """What looking its prompt up in the cache took, and taking it over."""
     admitted_at: float = 0.0
     """Clock when it left the queue, in seconds."""
     first_token_at: float = 0.0

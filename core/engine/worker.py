@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.engine.batch import BatchRunner, StepToken, Taken
 from core.engine.cache.snapshot import KvSnapshot
-from core.engine.events import Finished, FinishReason, Lane, Usage
+from core.engine.events import Finished, FinishReason, Lane, Timing, Usage
 from core.engine.pacing import Pacing
 from core.engine.scheduler import Row, cut
 from core.errors import EngineFailed
@@ -130,6 +130,7 @@ class Worker:
         while row := self._inbox.next_row(len(self.rows), self._may_start):
             row.admitted_at = self._clock()
             row.cached = self._start(row)
+            row.start_seconds = self._clock() - row.admitted_at
 
     def _may_start(self, row: Row) -> bool:
         running = [(each.length, each.to_come) for each in self.rows.values()]
@@ -207,6 +208,12 @@ class Worker:
             lane=self._lane,
             prefill_seconds=row.first_token_at - row.admitted_at,
             decode_seconds=self._clock() - row.first_token_at,
+            timing=Timing(
+                queued=row.queued_at,
+                admitted=row.admitted_at,
+                first_token=row.first_token_at,
+                lookup_seconds=row.start_seconds,
+            ),
         )
         row.generation.put(Finished(reason=reason, usage=usage))
 
