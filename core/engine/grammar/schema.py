@@ -299,7 +299,7 @@ class _Work:
         if patterns and (named or "additionalProperties" in schema or len(patterns) > 1):
             self.unenforced.add("patternProperties")
         # What a name stands for twice counts once, and a grammar cannot see that.
-        if schema.get("minProperties", 0) > len(schema.get("required", [])):
+        if schema.get("minProperties", 0) > max(1, len(schema.get("required", []))):
             self.unenforced.add("minProperties")
         return self._described_object(schema, named, patterns)
 
@@ -372,7 +372,9 @@ class _Work:
     def _number(self, schema: dict[str, Any]) -> dict[str, Any]:
         if "multipleOf" in schema:
             step = schema["multipleOf"]
-            if schema["type"] != "integer" or step != int(step):
+            if step == int(step):
+                schema |= {"type": "integer", "multipleOf": int(step)}
+            else:
                 self.unenforced.add("multipleOf")
                 del schema["multipleOf"]
         if schema["type"] == "integer":
