@@ -1,0 +1,1 @@
+"""Fine-tuning on this machine: data, LoRA, losses, the loop, and the adapter that comes of it."""

@@ -1,0 +1,112 @@
+"""What a training's configuration takes and refuses."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.errors import NotFound, UsageProblem
+from core.train.config import (
+    FIELD_NAMES,
+    TrainConfig,
+    config_as_json,
+    field_help,
+    make_config,
+    read_config_file,
+    require_paths,
+)
+
+
+def test_defaults_are_those_of_the_wire() -> None:
+    config = make_config({})
+    assert (config.method, config.rank, config.scale, config.iters) == ("sft", 16, 20.0, 300)
+    assert (config.learning_rate, config.max_seq_length, config.batch_size) == (2e-4, 2048, 1)
+    assert (config.dpo_beta, config.orpo_lambda, config.orpo_fused_ce) == (0.1, 0.1, True)
+
+
+def test_every_field_has_a_meaning() -> None:
+    assert all(field_help(field.name).endswith(".") for field in fields(TrainConfig))
+
+
+@pytest.mark.parametrize("suffix", [".toml", ".yaml", ".json"])
+def test_files_say_the_same(tmp_path: Path, suffix: str) -> None:
+    text = {
+        ".toml": 'rank = 8\nlearning_rate = 1e-4\ntarget_modules = ["q_proj"]\nrs_lora = true\n',
+        ".yaml": "rank: 8\nlearning_rate: 1e-4\ntarget_modules: [q_proj]\nrs_lora: true\n",
+        ".json": '{"rank": 8, "learning_rate": 1e-4, "target_modules": "q_proj", "rs_lora": true}',
+    }[suffix]
+    file = tmp_path / f"train{suffix}"
+    file.write_text(text)
+    config = make_config(read_config_file(file))
+    assert (config.rank, config.learning_rate, config.rs_lora) == (8, 1e-4, True)
+    assert config.target_modules == ("q_proj",)
+
+
+def test_later_layers_win() -> None:
+    config = make_config({"rank": 4, "iters": 7}, {"rank": 8, "iters": None})
+    assert (config.rank, config.iters) == (8, 7)
+
+
+def test_comes_back_from_json() -> None:
+    config = make_config({"rank": 3, "target_modules": "q_proj,v_proj", "data_dir": "d"})
+    assert make_config(json.loads(json.dumps(config_as_json(config)))) == config
+    assert set(config_as_json(config)) == set(FIELD_NAMES)
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"rank": 0}, "rank must be a whole number from 1 to 4096, not 0."),
+        ({"rank": 1.5}, "rank must be a whole number"),
+        ({"rank": True}, "rank must be a whole number"),
+        ({"learning_rate": "fast"}, "learning_rate must be a number from 0 to 10, not 'fast'."),
+        ({"learning_rate": float("nan")}, "learning_rate must be a number"),
+        ({"method": "rl"}, "method must be one of sft, dpo, orpo, not 'rl'."),
+        ({"sft_scope": "half"}, "sft_scope must be one of full, response"),
+        ({"rs_lora": 1}, "rs_lora must be true or false, not 1."),
+        ({"target_modules": []}, "target_modules must be a list of names"),
+        ({"data_dir": ""}, "data_dir must be a text"),
+        ({"ranks": 3}, "There is no field 'ranks'"),
+        ({"dpo_beta": 0.2}, "dpo_beta belongs to the method dpo, and the method is sft."),
+        ({"method": "dpo", "sft_scope": "full"}, "sft_scope belongs to sft and orpo"),
+        ({"sft_warmup_iters": 300}, "sft_warmup_iters must be less than iters"),
+        ({"grad_checkpoint": True, "segment_size": 2}, "two ways to do the same"),
+        (
+            {"method": "orpo", "orpo_fused_ce": False, "orpo_chunk_size": 8},
+            "orpo_chunk_size does nothing",
+        ),
+    ],
+)
+def test_says_which_field_is_wrong(values: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageProblem) as problem:
+        make_config(values)
+    assert told in problem.value.message
+
+
+def test_names_the_place() -> None:
+    with pytest.raises(UsageProblem, match=r"^--lora-dropout must be a number from 0 to 0.95"):
+        make_config({"lora_dropout": 2}, where=("--{}",))
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        read_config_file(tmp_path / "none.toml")
+    for name, text in (("a.toml", "rank ="), ("a.yaml", "- 1"), ("a.ini", ""), ("a.json", "[")):
+        (tmp_path / name).write_text(text)
+        with pytest.raises(UsageProblem):
+            read_config_file(tmp_path / name)
+
+
+def test_scope_follows_the_method() -> None:
+    assert make_config({}).response_only
+    assert not make_config({"method": "orpo"}).response_only
+    assert make_config({"method": "orpo", "sft_scope": "response"}).response_only
+
+
+def test_requires_paths() -> None:
+    with pytest.raises(UsageProblem, match="adapter_path"):
+        require_paths(make_config({"model_dir": "m", "data_dir": "d"}))
