@@ -118,7 +118,10 @@ class StreamOptions(Struct, kw_only=True):
     include_usage: bool | None = None
 
 
-_NATS = Annotated[float, Meta(ge=0, le=1000, description="a number from 0 to 1000; in nats")]
+_NATS = Annotated[float, Meta(ge=0, le=100, description="a number from 0 to 100, in nats")]
+_SOFT_NATS = Annotated[
+    float, Meta(ge=0.01, le=100, description="a number from 0.01 to 100, in nats")
+]
 
 
 class Hlg(Struct, kw_only=True):
@@ -126,8 +129,8 @@ class Hlg(Struct, kw_only=True):
 
     enabled: bool | None = None
     width: _NATS | None = None
-    shoulder: _NATS | None = None
-    toe: _NATS | None = None
+    shoulder: _SOFT_NATS | None = None
+    toe: _SOFT_NATS | None = None
     pivot_offset: _NATS | None = None
 
 
