@@ -6,19 +6,24 @@ Knows rows by number and tokens by id; knows no text, no stop texts and no clien
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 from mlx_lm.generate import BatchGenerator
 
+from core.engine.chooser import RowChooser
 from core.engine.decode import LeanGenerationBatch
-from core.engine.joining import LeanPromptBatch
+from core.engine.prefill import LeanPromptBatch
 from core.engine.sampler import greedy, make_sampler
 from core.engine.scheduler import prefill_chunk
+from core.engine.shaping import make_shaping
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from core.engine.constraint import Constraint
+    from core.engine.logprobs import Reading
     from core.engine.request import SamplingParams
 
 
@@ -31,9 +36,14 @@ class StepToken:
     token: int
     """Its id."""
     last: bool
-    """Whether the row has ended: EOS or its limit. It is out of the batch then."""
+    """Whether the row has ended: EOS, its limit, or a complete constraint. It is out of the batch
+    then."""
     eos: bool
     """Whether the token is EOS."""
+    complete: bool
+    """Whether the row's constraint is complete with it."""
+    reading: Reading | None
+    """Its log-probabilities, when the row wants them."""
     taken: Taken | None
     """What the row had computed, when it has ended."""
 
@@ -60,19 +70,52 @@ class Step:
     """Prompt tokens computed, over all rows."""
 
 
+class RowEnd:
+    """Says when a row has ended, in the place of mlx-lm's matcher of stop sequences."""
+
+    def __init__(self, eos_ids: frozenset[int], chooser: RowChooser) -> None:
+        self._eos_ids = eos_ids
+        self._chooser = chooser
+
+    def matcher(self) -> RowEnd:
+        """Return what mlx-lm asks for each token."""
+        return self
+
+    def advance(self, token: int) -> bool:
+        """Return whether the row ends with this token, of which its constraint has heard."""
+        return token in self._eos_ids or self._chooser.complete
+
+
 class BatchRunner:
     """Runs rows together, one step at a time: a decode step for all, then a prefill chunk."""
 
     def __init__(
-        self, model: Any, *, eos_ids: Iterable[int], cap: int, most_prefill_tokens: int
+        self,
+        model: Any,
+        *,
+        eos_ids: Iterable[int],
+        cap: int,
+        most_prefill_tokens: int,
+        newline_ids: Iterable[int] = (),
     ) -> None:
+        """Take the model.
+
+        Args:
+            model: the mlx-lm module.
+            eos_ids: tokens that end a row.
+            cap: rows that may run together.
+            most_prefill_tokens: tokens that one chunk may hold over all rows.
+            newline_ids: the tokens of a line's end, which XTC leaves alone as it does EOS.
+        """
         self._model = model
         self._eos_ids = frozenset(eos_ids)
+        self._exempt = self._eos_ids | frozenset(newline_ids)
         self._cap = cap
         self._most_prefill_tokens = most_prefill_tokens
         self._prefilling: dict[int, int] = {}  # row: tokens still to compute
         self._decoding: set[int] = set()
         self._cuts: dict[int, int] = {}  # row: ends of segments still to be told
+        self._choosers: dict[int, RowChooser] = {}
         self._generator = self._make_generator()
 
     def __len__(self) -> int:
@@ -93,6 +136,8 @@ class BatchRunner:
         drawn: int = 0,
         cached: list[int] | None = None,
         caches: list[Any] | None = None,
+        constraint: Constraint | None = None,
+        logprobs: int | None = None,
     ) -> int:
         """Let a row start in the next step and return its number.
 
@@ -104,14 +149,25 @@ class BatchRunner:
             drawn: tokens that the row has drawn before.
             cached: the tokens before them.
             caches: the KV of exactly these tokens, one cache a layer; None: there are none.
+            constraint: what the row may generate; it has heard of what the row has generated.
+            logprobs: None: no log-probabilities; n: with those of the n likeliest tokens.
         """
+        tokens = [*(cached or ()), *chain.from_iterable(segments)]
+        chooser = RowChooser(
+            sampler=make_sampler(sampling, drawn=drawn, exempt=self._exempt),
+            shaping=make_shaping(sampling, tokens[:-1]),
+            constraint=constraint,
+            top=logprobs,
+        )
         (row,) = self._generator.insert_segments(
             [segments],
             max_tokens=[max_tokens],
             caches=[caches],
             all_tokens=[list(cached or ())],
-            samplers=[make_sampler(sampling, drawn=drawn)],
+            samplers=[chooser],
+            stop_sequences=[RowEnd(self._eos_ids, chooser)],
         )
+        self._choosers[int(row)] = chooser
         self._prefilling[row] = sum(map(len, segments))
         self._cuts[row] = len(segments) - 1
         return int(row)
@@ -143,9 +199,10 @@ class BatchRunner:
         prefilled, responses = self._generator.next()
         tokens = [self._token(response) for response in responses]
         for token in tokens:
-            self._forget(token.row)
-            if not token.last:
-                self._decoding.add(token.row)
+            if token.last:
+                self._forget(token.row)
+            else:
+                self._decode_on(token.row)
         return Step(
             tokens=tokens,
             boundaries=self._boundaries(prefilled),
@@ -170,10 +227,15 @@ class BatchRunner:
             self._cuts[row] -= 1
         return reached
 
-    def _forget(self, row: int) -> None:
+    def _decode_on(self, row: int) -> None:
         self._prefilling.pop(row, None)
-        self._decoding.discard(row)
         self._cuts.pop(row, None)
+        self._decoding.add(row)
+
+    def _forget(self, row: int) -> None:
+        for of_rows in (self._prefilling, self._cuts, self._choosers):
+            of_rows.pop(row, None)
+        self._decoding.discard(row)
 
     def _token(self, response: Any) -> StepToken:
         ended = response.finish_reason is not None
@@ -182,6 +244,8 @@ class BatchRunner:
             token=response.token,
             last=ended,
             eos=response.token in self._eos_ids,
+            complete=self._choosers[response.uid].complete,
+            reading=response.logprobs,
             taken=Taken(tokens=response.all_tokens, caches=response.prompt_cache)
             if ended
             else None,
@@ -197,6 +261,7 @@ class BatchRunner:
         self._prefilling.clear()
         self._decoding.clear()
         self._cuts.clear()
+        self._choosers.clear()
         self._generator = self._make_generator()
 
     def rest(self) -> None:
@@ -211,7 +276,6 @@ class BatchRunner:
     def _make_generator(self) -> BatchGenerator:
         generator = BatchGenerator(
             self._model,
-            stop_tokens=[(token,) for token in sorted(self._eos_ids)],
             sampler=greedy,
             completion_batch_size=self._cap,
             prefill_batch_size=self._cap,

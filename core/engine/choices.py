@@ -25,6 +25,8 @@ class Family:
     """All of them, in the order of their choices."""
     leader: Row | None = None
     """The one that computes the prompt, while the others' KV is still to come."""
+    cached: int = 0
+    """Prompt tokens whose KV came from the prompt cache."""
     kv: Snapshot | None = None
     """KV of `shared` prompt tokens, from when they are computed until every member has it."""
 
@@ -36,7 +38,7 @@ class Family:
     @property
     def complete(self) -> bool:
         """Whether nobody will ask for the KV any more."""
-        return all(row.started or row.generation.cancelled for row in self.members)
+        return not any(row.pending and not row.generation.cancelled for row in self.members)
 
     def forget(self) -> None:
         """Let the KV go; the next member to start leads."""

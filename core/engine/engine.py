@@ -23,7 +23,7 @@ from core.engine.device import forget_arrays, leave_thread, memory_now
 from core.engine.generation import Generation
 from core.engine.inbox import Inbox
 from core.engine.info import ComputeInfo, EngineStats, ModelInfo
-from core.engine.loader import LoadedModel, merge_sampling
+from core.engine.loader import LoadedModel, check_bias, merge_sampling
 from core.engine.output import OutputPipeline
 from core.engine.prompt import PromptBuilder
 from core.engine.scheduler import Row, Scheduler
@@ -154,7 +154,8 @@ class Engine:
             One answer for each choice; they share their prefill.
 
         Raises:
-            BadRequest: the chat template refuses the conversation, or there is none.
+            BadRequest: the chat template refuses the conversation, or there is none; or a bias is
+                for a token that the vocabulary does not have.
             ContextTooLong: the prompt leaves no token to generate.
             QueueFull: too many requests wait.
             EngineStopped: the engine is closed or lost.
@@ -252,6 +253,7 @@ class Engine:
 
     def _settle(self, wanted: SamplingParams) -> SamplingParams:
         settled = merge_sampling(wanted, self.info.defaults)
+        check_bias(settled, self.info.vocabulary_size)
         seed = settled.seed if settled.seed is not None else secrets.randbits(32)
         return replace(settled, seed=seed)
 
@@ -392,6 +394,7 @@ class Engine:
             eos_ids=loaded.tokenizer.eos_ids,
             cap=self._options.batch,
             most_prefill_tokens=most_prefill(loaded),
+            newline_ids=loaded.tokenizer.encode("\n", special=False),
         )
 
 

@@ -13,42 +13,7 @@ from __future__ import annotations
 from typing import Any
 
 import mlx.core as mx
-from mlx_lm.generate import PromptProcessingBatch
 from mlx_lm.models.cache import BatchKVCache
-
-
-class LeanPromptBatch(PromptProcessingBatch):  # type: ignore[misc]
-    """Computes prompts: KV is allocated once, and rows that are done together are not copied.
-
-    Attributes:
-        room: tokens that the longest row has still to compute; set before each chunk.
-    """
-
-    room = 0
-
-    def prompt(self, tokens: list[list[int]]) -> None:
-        """Compute a chunk of each row."""
-        for cache in self.prompt_cache:
-            if type(cache) is BatchKVCache:
-                # It grows by `step`, and every growth copies all that is there.
-                cache.step = -(-self.room // BatchKVCache.step) * BatchKVCache.step or 1
-        super().prompt(tokens)
-
-    def split(self, indices: list[int]) -> Any:
-        """Take rows out and return them as a batch of their own."""
-        for cache in self.prompt_cache:
-            vars(cache).pop("step", None)  # from here on it grows by the usual
-        if len(indices) < len(self.uids):
-            return super().split(indices)
-        whole, empty = (
-            PromptProcessingBatch.empty(
-                self.model, self.fallback_sampler, prefill_step_size=self.prefill_step_size
-            )
-            for _ in range(2)
-        )
-        whole.__dict__.update(self.__dict__)
-        self.__dict__.update(empty.__dict__)
-        return whole
 
 
 def join_caches(mine: list[Any], others: list[Any]) -> list[Any]:

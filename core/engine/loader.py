@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
@@ -25,15 +25,15 @@ from core.engine.cache.snapshot import always_cuttable
 from core.engine.device import device_name, recommended_working_set
 from core.engine.info import ComputeInfo, ModelInfo
 from core.engine.measure import measure_kv
-from core.engine.request import SamplingParams
+from core.engine.request import SamplingParams, ToneCurve
 from core.engine.tokenizer import Tokenizer
-from core.errors import BadModelFiles, DoesNotFit, MlxbunError
+from core.errors import BadModelFiles, BadRequest, DoesNotFit, MlxbunError
 from core.fit.admission import Admission, transient_bytes
 from core.registry.weights import check_weights, count_tensors
 from core.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from core.engine.tokenizer_card import CardShelf
@@ -45,7 +45,22 @@ _LEAST_CONTEXT = 64
 # What a step's transients are sized for: a prefill chunk, and rows that decode.
 _PREFILL_TOKENS = 512
 _ROWS = 8
-_BUILT_IN = SamplingParams(temperature=0.7, top_p=0.0, top_k=0, min_p=0.0)
+_BUILT_IN = SamplingParams(
+    temperature=0.7,
+    top_p=0.0,
+    top_k=0,
+    min_p=0.0,
+    xtc_probability=0.0,
+    xtc_threshold=0.1,
+    repetition_penalty=0.0,
+    repetition_context_size=20,
+    presence_penalty=0.0,
+    presence_context_size=20,
+    frequency_penalty=0.0,
+    frequency_context_size=20,
+    logit_bias=(),
+    tone_curve=ToneCurve(enabled=False, width=4.0, shoulder=4.0, toe=6.0, pivot_offset=6.0),
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +134,7 @@ def load(
         has_chat_template=tokenizer.has_chat_template,
         defaults=merge_sampling(defaults, _model_defaults(folder), _BUILT_IN),
         folder=folder,
-        vocabulary_size=(config.get("text_config") or config).get("vocab_size"),
+        vocabulary_size=_vocabulary_size(model),
     )
     return LoadedModel(
         model=model,
@@ -159,19 +174,42 @@ def _describe_compute(plan: ComputePlan) -> ComputeInfo:
 
 
 def merge_sampling(*layers: SamplingParams) -> SamplingParams:
-    """Return the first value that is set for each field, looking through `layers` in order."""
+    """Return the first value that is set for each field, looking through `layers` in order.
 
-    def first(name: str) -> Any:
-        values = (getattr(layer, name) for layer in layers)
-        return next((value for value in values if value is not None), None)
+    The tone curve's fields are looked for one by one.
+    """
+    curves = [layer.tone_curve for layer in layers if layer.tone_curve]
+    tone_curve = ToneCurve(**_first_set(curves)) if curves else None
+    return SamplingParams(**(_first_set(layers) | {"tone_curve": tone_curve}))
 
-    return SamplingParams(
-        temperature=first("temperature"),
-        top_p=first("top_p"),
-        top_k=first("top_k"),
-        min_p=first("min_p"),
-        seed=first("seed"),
-    )
+
+def check_bias(sampling: SamplingParams, vocabulary: int | None) -> None:
+    """Check that every biased token is one.
+
+    Args:
+        sampling: how tokens are to be chosen.
+        vocabulary: how many tokens there are; None: not known, and nothing is checked.
+
+    Raises:
+        BadRequest: one is not.
+    """
+    for token, _ in sampling.logit_bias or ():
+        if vocabulary is not None and not 0 <= token < vocabulary:
+            raise BadRequest(
+                f"logit_bias names token {token}, but this model's vocabulary has the tokens "
+                f"0 to {vocabulary - 1}",
+                field="logit_bias",
+            )
+
+
+def _first_set(layers: Sequence[SamplingParams] | Sequence[ToneCurve]) -> dict[str, Any]:
+    """Return the first value that is set for each field of some dataclasses of one type."""
+    return {
+        field.name: next(
+            (value for layer in layers if (value := getattr(layer, field.name)) is not None), None
+        )
+        for field in fields(layers[0])
+    }
 
 
 def _refuse_oversized(folder: Path, budget: int) -> None:
@@ -251,6 +289,14 @@ def _context_window(config: dict[str, Any]) -> int:
             if isinstance(scope.get(key), int) and scope[key] > 0:
                 return int(scope[key])
     return _NO_CONTEXT_LIMIT
+
+
+def _vocabulary_size(model: Any) -> int:
+    """Return how many logits a step has: of the model itself, whatever its config says.
+
+    Nothing is computed: arrays know their shapes before they are evaluated.
+    """
+    return int(model(mx.array([[0]]), cache=make_prompt_cache(model)).shape[-1])
 
 
 def _model_defaults(folder: Path) -> SamplingParams:

@@ -54,8 +54,8 @@ class Row:
     """Tokens generated so far, EOS included."""
     positions: list[Position] = field(default_factory=list)
     """Their log-probabilities, when these are wanted."""
-    started: bool = False
-    """Whether it computes: it has left the queue and waits for no other answer's prompt."""
+    pending: bool = True
+    """Whether it is still to start: in the queue, or waiting for another answer's prompt."""
     queued_at: float = field(default_factory=perf_counter)
     """Clock when it began to wait, in seconds."""
     start_seconds: float = 0.0

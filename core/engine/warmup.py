@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import mlx.core as mx
 
-from core.engine.request import SamplingParams
+from core.engine.request import SamplingParams, ToneCurve
 from core.machine.compute import COMPILER_FAILS
 
 if TYPE_CHECKING:
@@ -50,8 +50,23 @@ def _without_compiler(loaded: LoadedModel) -> LoadedModel:
 
 
 def _rehearse(runner: BatchRunner, lengths: tuple[int, ...]) -> None:
-    sampling = replace(SamplingParams(), temperature=1.0, top_p=0.9, top_k=2, min_p=0.1, seed=0)
+    # Every step that a row can ask for: on a GPU each has a kernel of its own.
+    curve = ToneCurve(enabled=True, width=4.0, shoulder=4.0, toe=6.0, pivot_offset=6.0)
+    sampling = SamplingParams(
+        temperature=1.0,
+        top_p=0.9,
+        top_k=2,
+        min_p=0.1,
+        xtc_probability=0.5,
+        xtc_threshold=0.1,
+        repetition_penalty=1.1,
+        presence_penalty=0.1,
+        frequency_penalty=0.1,
+        logit_bias=((0, 0.1),),
+        tone_curve=curve,
+        seed=0,
+    )
     for length in lengths:
-        runner.insert([list(range(length))], max_tokens=1, sampling=sampling)
+        runner.insert([list(range(length))], max_tokens=1, sampling=sampling, logprobs=2)
     while len(runner):
         runner.step(prefill_tokens=8)

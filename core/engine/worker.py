@@ -8,11 +8,21 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from core.engine.batch import BatchRunner, StepToken, Taken
 from core.engine.cache.snapshot import KvSnapshot
-from core.engine.events import Finished, FinishReason, Lane, Timing, Usage
+from core.engine.cache.store import Hit
+from core.engine.events import (
+    Finished,
+    FinishReason,
+    Lane,
+    Position,
+    Timing,
+    TokenLogprob,
+    Usage,
+)
 from core.engine.pacing import Pacing
 from core.engine.scheduler import Row, cut
 from core.errors import EngineFailed
@@ -22,8 +32,10 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
 
     from core.engine.cache.store import PromptCache
+    from core.engine.choices import Family
     from core.engine.inbox import Inbox
     from core.engine.loader import LoadedModel
+    from core.engine.logprobs import Reading
     from core.engine.pacing import Preference
     from core.fit.admission import Admission
 
@@ -55,7 +67,8 @@ class Worker:
     """The rows that run on one loaded model.
 
     Attributes:
-        rows: the running rows by number; other threads only read its length.
+        rows: the running rows by number, negative for those that wait for another answer's
+            prompt; other threads only read its length.
         counters: what happened since the start.
         kv_bytes: KV of the running rows after the last turn.
         beat: clock at the last sign of life, in seconds.
@@ -82,6 +95,9 @@ class Worker:
         self._inbox = inbox
         self._cache = cache
         self._clock = clock
+        self._piece = loaded.tokenizer.piece
+        self._families: set[Family] = set()  # those whose KV is held
+        self._numbers = count(-1, -1)  # of rows that are not in the batch yet
         self._pacing = Pacing(preference=preference, most=most_prefill(loaded))
         self._lane: Lane = "batched" if inbox.scheduler.cap > 1 else "serial"
         self._tokens_at_failure = -1
@@ -94,9 +110,10 @@ class Worker:
             self._yield_cores()
             self._drop_cancelled()
             self._admit()
+            self._release_families()
             if self.rows:
                 self._step()
-            self.kv_bytes = self._runner.kv_bytes
+            self.kv_bytes = self._runner.kv_bytes + self._family_bytes
         except Exception as error:
             _log.exception("a step failed")
             self._recover(error)
@@ -108,6 +125,7 @@ class Worker:
     def close(self) -> None:
         """Finish the step in flight and forget the rows."""
         self.rows.clear()
+        self._forget_families()
         self._runner.close()
 
     def _serve_calls(self) -> None:
@@ -122,39 +140,106 @@ class Worker:
 
     def _drop_cancelled(self) -> None:
         self.counters.cancelled += len(self._inbox.take_cancelled())
-        for number in [n for n, row in self.rows.items() if row.generation.cancelled]:
+        # Those that wait for a prompt first: they are not to compute it instead.
+        for number in sorted(n for n, row in self.rows.items() if row.generation.cancelled):
             self._take_out(number)
             self.counters.cancelled += 1
 
     def _admit(self) -> None:
         while row := self._inbox.next_row(len(self.rows), self._may_start):
             row.admitted_at = self._clock()
-            row.cached = self._start(row)
+            self._start(row)
             row.start_seconds = self._clock() - row.admitted_at
 
     def _may_start(self, row: Row) -> bool:
         running = [(each.length, each.to_come) for each in self.rows.values()]
         return self._admission.fits((row.length, row.to_come), running)
 
-    def _start(self, row: Row) -> int:
-        """Put a row into the batch and return how many of its tokens were known.
+    def _start(self, row: Row) -> None:
+        """Put a row into the batch, or let it wait until another answer's prompt is computed.
 
         A row that starts again after a failed step goes on where it was.
         """
-        tokens = row.tokens
+        family = row.family
+        if family is None:
+            self._insert(row, self._look_up(row, row.tokens))
+        elif family.kv:
+            caches = family.kv.prefix(family.shared, family.shared)
+            row.cached = row.cached if row.answer else family.cached
+            self._insert(row, Hit(length=family.shared, caches=caches))
+        elif family.leader is None:
+            self._lead(row, family)
+        else:
+            self.rows[next(self._numbers)] = row
+
+    def _look_up(self, row: Row, tokens: list[int]) -> Hit | None:
+        """Return what the cache knows of a row's beginning, short of the last of `tokens`."""
         hit = self._cache.lookup(row.namespace, tokens) if self._cache.enabled else None
-        known = hit.length if hit else 0
+        if not row.answer:
+            row.cached = hit.length if hit else 0
+        return hit
+
+    def _insert(self, row: Row, hit: Hit | None, *boundaries: int) -> None:
+        """Put a row into the batch.
+
+        Args:
+            row: the row.
+            hit: what is known of its beginning.
+            boundaries: more lengths at which its KV is to be taken.
+        """
+        tokens, known = row.tokens, hit.length if hit else 0
         number = self._runner.insert(
-            cut(tokens, known, row.boundaries),
+            cut(tokens, known, tuple(sorted({*row.boundaries, *boundaries}))),
             max_tokens=row.to_come,
             sampling=row.sampling,
             drawn=len(row.answer),
             cached=tokens[:known],
             caches=hit.caches if hit else None,
+            constraint=row.constraint,
+            logprobs=row.logprobs,
         )
         self.rows[number] = row
+        row.pending = False
         self.counters.prompt_tokens += len(tokens) - known
-        return known
+
+    def _lead(self, row: Row, family: Family) -> None:
+        """Let a row compute the prompt for all members of its family."""
+        family.leader = row
+        hit = self._look_up(row, row.prompt)
+        family.cached = hit.length if hit else 0
+        if hit and hit.length == family.shared:  # there is nothing left to compute
+            self._share(family, hit.caches)
+            self._start(row)
+        else:
+            self._insert(row, hit, family.shared)
+
+    def _share(self, family: Family, caches: list[Any]) -> None:
+        """Hand the KV of a prompt to the members that wait for it, and to those to come."""
+        family.kv = KvSnapshot(caches)
+        self._families.add(family)
+        self._start_members(family)
+
+    def _start_members(self, family: Family) -> None:
+        """Start the members that wait for the prompt."""
+        waiting = [n for n, row in self.rows.items() if n < 0 and row.family is family]
+        for row in [self.rows.pop(number) for number in waiting]:
+            self._start(row)
+
+    def _release_families(self) -> None:
+        """Let the KV of prompts go that every answer has."""
+        for family in [family for family in self._families if family.complete]:
+            family.forget()
+            self._families.remove(family)
+
+    def _forget_families(self) -> None:
+        """Let the KV of all prompts go: it belongs to a thread that ends or a step that failed."""
+        for family in self._families:
+            family.forget()
+        self._families.clear()
+
+    @property
+    def _family_bytes(self) -> int:
+        return sum(family.kv.nbytes for family in self._families if family.kv)
 
     def _step(self) -> None:
         began, decoding = self._clock(), self._runner.decoding
@@ -162,9 +247,17 @@ class Worker:
         seconds = self._clock() - began
         self._pacing.observe(seconds=seconds, decoding=decoding, prefilled=step.prefilled)
         for number in step.boundaries:
-            self._keep(self.rows[number], self._runner.take(number))
+            self._reach(self.rows[number], self._runner.take(number))
         for token in step.tokens:
             self._deliver(token)
+
+    def _reach(self, row: Row, taken: Taken) -> None:
+        """Do what a boundary in a row's prompt is for."""
+        family = row.family
+        if len(taken.tokens) in row.boundaries:
+            self._keep(row, taken)
+        if family and family.leader is row and len(taken.tokens) == family.shared:
+            self._share(family, taken.caches)
 
     def _keep(self, row: Row, taken: Taken) -> None:
         """Put what a row has computed into the prompt cache."""
@@ -174,13 +267,20 @@ class Worker:
     def _take_out(self, number: int) -> None:
         """Take a row out before its end; what it has computed serves the next one like it."""
         row = self.rows.pop(number)
+        if number < 0:
+            return
         self._keep(row, self._runner.take(number))
         self._runner.remove(number)
+        if row.family and row.family.leader is row and not row.family.kv:
+            row.family.leader = None
+            self._start_members(row.family)
 
     def _deliver(self, token: StepToken) -> None:
         """Turn a token into events; end the row when the token or its text ends it."""
         row = self.rows[token.row]
         row.answer.append(token.token)
+        if token.reading:
+            row.positions.append(self._position(token.token, token.reading))
         self.counters.generated_tokens += 1
         if len(row.answer) == 1:
             row.first_token_at = self._clock()
@@ -194,12 +294,22 @@ class Worker:
             self._take_out(token.row)
         else:
             return
-        self._finish(row, eos=token.eos)
+        self._finish(row, ended=token.eos or token.complete)
 
-    def _finish(self, row: Row, *, eos: bool) -> None:
+    def _position(self, token: int, reading: Reading) -> Position:
+        """Name the tokens of which a step has told the log-probabilities."""
+        return Position(
+            chosen=self._logprob(token, reading.chosen),
+            top=tuple(self._logprob(*pair) for pair in reading.top),
+        )
+
+    def _logprob(self, token: int, logprob: float) -> TokenLogprob:
+        return TokenLogprob(token=token, piece=self._piece(token), logprob=logprob)
+
+    def _finish(self, row: Row, *, ended: bool) -> None:
         for event in row.output.flush():
             row.generation.put(event)
-        reason: FinishReason = "stop" if eos or row.output.stopped else "length"
+        reason: FinishReason = "stop" if ended or row.output.stopped else "length"
         self.counters.finished += 1
         usage = Usage(
             prompt_tokens=len(row.prompt),
@@ -215,7 +325,8 @@ class Worker:
                 lookup_seconds=row.start_seconds,
             ),
         )
-        row.generation.put(Finished(reason=reason, usage=usage))
+        logprobs = None if row.logprobs is None else tuple(row.positions)
+        row.generation.put(Finished(reason=reason, usage=usage, logprobs=logprobs))
 
     def _recover(self, error: Exception) -> None:
         """Go on after a failed step.
@@ -225,6 +336,7 @@ class Worker:
         """
         rows, self.rows = list(self.rows.values()), {}
         self._runner.reset()
+        self._forget_families()
         self.kv_bytes = 0
         given_up = rows
         if _is_out_of_memory(error):
@@ -235,11 +347,21 @@ class Worker:
             self._tokens_at_failure = self.counters.generated_tokens
         reason = " ".join(str(error).split()) or type(error).__name__
         for row in rows:
-            if row in given_up:
+            row.pending = not any(row is each for each in given_up)
+            if row.family:
+                row.family.forget()
+        for row in rows:
+            if row.pending:
+                self._start_again(row)
+            else:
                 row.generation.fail(EngineFailed(f"The generation failed: {reason}"))
                 self.counters.failed += 1
-            else:
-                self._start(row)
+
+    def _start_again(self, row: Row) -> None:
+        """Go on with a row after a failed step, of which its constraint may have heard more."""
+        if row.constraint:
+            row.constraint.restart(row.answer)
+        self._start(row)
 
 
 def most_prefill(loaded: LoadedModel) -> int:

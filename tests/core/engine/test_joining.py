@@ -7,10 +7,10 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 import pytest
-from mlx_lm.generate import PromptProcessingBatch
 from mlx_lm.models.cache import BatchKVCache, BatchRotatingKVCache
 
-from core.engine.joining import LeanPromptBatch, join_caches
+from core.engine.joining import join_caches
+from core.engine.prefill import LeanPromptBatch
 from core.engine.sampler import greedy
 
 
@@ -78,7 +78,7 @@ def test_prompts_that_are_done_together_are_handed_on_as_they_are() -> None:
         setattr(batch, name, [name, name])
     keys = batch.prompt_cache[0].keys
     whole = batch.split([0, 1])
-    assert type(whole) is PromptProcessingBatch
+    assert type(whole) is LeanPromptBatch
     assert whole.uids == [3, 5]
     assert whole.prompt_cache[0].keys is keys
     assert len(batch) == 0

@@ -13,7 +13,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import load_model
 
 from core.engine.loader import load, merge_sampling, unpack_weights
-from core.engine.request import SamplingParams
+from core.engine.request import SamplingParams, ToneCurve
 from core.errors import BadModelFiles, DoesNotFit
 from tests.core.engine.conftest import PLAN
 from tests.tiny import llama_config, make_model
@@ -93,24 +93,50 @@ def test_weights_beyond_the_budget_are_refused(tmp_path: Path) -> None:
     assert refusal.value.need > refusal.value.have == 100_000
 
 
+OURS = SamplingParams(
+    temperature=0.7,
+    top_p=0.0,
+    top_k=0,
+    min_p=0.0,
+    xtc_probability=0.0,
+    xtc_threshold=0.1,
+    repetition_penalty=0.0,
+    repetition_context_size=20,
+    presence_penalty=0.0,
+    presence_context_size=20,
+    frequency_penalty=0.0,
+    frequency_context_size=20,
+    logit_bias=(),
+    tone_curve=ToneCurve(enabled=False, width=4.0, shoulder=4.0, toe=6.0, pivot_offset=6.0),
+)
+
+
 def test_the_defaults_come_from_the_server_then_the_model_then_us(tmp_path: Path) -> None:
     folder = make_model(tmp_path, generation_config={"temperature": 0.2, "top_k": 40})
     defaults = load_tiny(folder, defaults=SamplingParams(temperature=0.9)).info.defaults
-    assert defaults == SamplingParams(temperature=0.9, top_p=0.0, top_k=40, min_p=0.0)
+    assert defaults == replace(OURS, temperature=0.9, top_k=40)
 
 
 @pytest.mark.parametrize("broken", ["{", "", '{"temperature": "hot", "top_p": -1, "top_k": true}'])
 def test_a_broken_generation_config_recommends_nothing(tmp_path: Path, broken: str) -> None:
     folder = make_model(tmp_path)
     (folder / "generation_config.json").write_text(broken)
-    assert load_tiny(folder).info.defaults == SamplingParams(
-        temperature=0.7, top_p=0.0, top_k=0, min_p=0.0
-    )
+    assert load_tiny(folder).info.defaults == OURS
 
 
 def test_merging_keeps_a_zero() -> None:
     merged = merge_sampling(SamplingParams(temperature=0.0), SamplingParams(temperature=0.5))
     assert merged.temperature == 0.0
+
+
+def test_a_tone_curve_is_merged_field_by_field() -> None:
+    mine = SamplingParams(tone_curve=ToneCurve(width=1.0), logit_bias=((3, 1.0),), seed=0)
+    servers = SamplingParams(tone_curve=ToneCurve(enabled=True, width=2.0), xtc_probability=0.5)
+    merged = merge_sampling(mine, servers, OURS)
+    assert merged.tone_curve == replace(OURS.tone_curve or ToneCurve(), enabled=True, width=1.0)
+    assert (merged.logit_bias, merged.seed) == (((3, 1.0),), 0)
+    assert (merged.xtc_probability, merged.xtc_threshold) == (0.5, 0.1)
+    assert merge_sampling(SamplingParams(), SamplingParams()).tone_curve is None
 
 
 def test_missing_and_broken_files_are_named(tmp_path: Path) -> None:

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import mlx.core as mx
 import numpy as np
 import pytest
-from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p
+from mlx_lm.sample_utils import apply_min_p, apply_top_k, apply_top_p, apply_xtc
 
-from core.engine.request import SamplingParams
-from core.engine.sampler import filter_logits, fold_seed, greedy, make_sampler, sample_rows
+from core.engine.request import SamplingParams, ToneCurve
+from core.engine.sampler import DrawRows, Filters, fold_seed, greedy, make_sampler
 
 
 def logprobs(seed: int = 0, vocabulary: int = 97) -> mx.array:
     logits = 3 * mx.random.normal((1, vocabulary), key=mx.random.key(seed))
     return logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+
+
+def filter_logits(
+    logits: mx.array, *rows: SamplingParams, exempt: frozenset[int] = frozenset(), step: int = 0
+) -> mx.array:
+    keys = mx.array([[row.seed or 0, step] for row in rows], dtype=mx.uint32)
+    return Filters(rows, exempt=exempt)(logits, keys)
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -122,12 +130,106 @@ def test_rows_draw_together_what_they_draw_alone() -> None:
     logits = mx.concatenate([logprobs(seed) for seed in range(len(wishes))])
     together = [make_sampler(wish, drawn=4) for wish in wishes]
     alone = [make_sampler(wish, drawn=4) for wish in wishes]
+    rows = DrawRows(together)
     for _ in range(5):
         expected = [draw(sampler(logits[i : i + 1])) for i, sampler in enumerate(alone)]
-        assert np.array(sample_rows(logits, together)).tolist() == expected
+        assert np.array(rows(logits)).tolist() == expected
 
 
 def test_rows_with_the_same_seed_and_logits_draw_the_same() -> None:
     samplers = [make_sampler(SamplingParams(temperature=1.0, seed=5)) for _ in range(3)]
-    first = np.array(sample_rows(mx.concatenate([logprobs()] * 3), samplers)).tolist()
+    first = np.array(DrawRows(samplers)(mx.concatenate([logprobs()] * 3))).tolist()
     assert len(set(first)) == 1
+
+
+XTC = SamplingParams(xtc_probability=1.0, xtc_threshold=0.01)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("exempt", [frozenset[int](), frozenset({3, 11})])
+def test_xtc_equals_mlx_lms(seed: int, exempt: frozenset[int]) -> None:
+    given = logprobs(seed)
+    likeliest = int(np.array(given).argmax())
+    exempt |= {likeliest} if exempt else set()
+    expected = apply_xtc(given, 1.0, 0.01, list(exempt))
+    assert np.array_equal(np.array(filter_logits(given, XTC, exempt=exempt)), np.array(expected))
+    assert (np.array(expected) == -np.inf).sum() > 0
+
+
+def test_xtc_comes_between_min_p_and_top_k() -> None:
+    params = replace(XTC, top_p=0.9, min_p=0.02, top_k=3)
+    expected = apply_top_p(logprobs(), 0.9)
+    expected = apply_top_k(apply_xtc(apply_min_p(expected, 0.02), 1.0, 0.01, []), 3)
+    assert np.array_equal(np.array(filter_logits(logprobs(), params)), np.array(expected))
+
+
+def test_xtc_flips_a_coin_for_each_step_of_each_row() -> None:
+    logits = mx.concatenate([logprobs()] * 2)
+    rows = [replace(XTC, xtc_probability=0.5, seed=1), replace(XTC, xtc_probability=0.25, seed=2)]
+    flips = np.array(
+        [
+            np.isinf(np.array(filter_logits(logits, *rows, step=step))).any(axis=-1)
+            for step in range(400)
+        ]
+    )
+    assert np.abs(flips.mean(axis=0) - [0.5, 0.25]).max() < 0.08
+    alone = np.isinf(np.array(filter_logits(logits[1:], rows[1], step=7))).any()
+    assert alone == flips[7, 1]
+
+
+CURVE = ToneCurve(enabled=True, width=4.0, shoulder=4.0, toe=6.0, pivot_offset=6.0)
+
+
+def bend(value: float, curve: ToneCurve) -> float:
+    """The formula of the curve, for one number relative to the pivot."""
+    w, s, t = curve.width or 0, curve.shoulder or 0, curve.toe or 0
+    if value < -w:
+        return -w - t * math.log(1 + (-value - w) / t)
+    return value if value <= w else w + s * math.log(1 + (value - w) / s)
+
+
+@pytest.mark.parametrize(
+    "curve", [CURVE, ToneCurve(enabled=True, width=1.0, shoulder=0.5, toe=2.0, pivot_offset=3.0)]
+)
+def test_a_tone_curve_follows_its_formula(curve: ToneCurve) -> None:
+    given = 5 * np.array(logprobs())
+    pivot = given.max() - (curve.pivot_offset or 0)
+    expected = [bend(value - pivot, curve) for value in given[0]]
+    shown = filter_logits(mx.array(given), SamplingParams(tone_curve=curve))
+    assert np.allclose(np.array(shown)[0], expected, atol=1e-5)
+
+
+def test_a_wide_tone_curve_is_plain_temperature() -> None:
+    wide = replace(CURVE, width=1e6)
+    params = SamplingParams(temperature=0.8, seed=4, tone_curve=wide)
+    plain = replace(params, tone_curve=replace(wide, enabled=False))
+    bent, straight = make_sampler(params), make_sampler(plain)
+    assert [draw(bent(logprobs())) for _ in range(50)] == [
+        draw(straight(logprobs())) for _ in range(50)
+    ]
+
+
+def test_a_tone_curve_keeps_the_order_and_what_is_forbidden() -> None:
+    given = 9 * np.array(logprobs())
+    given[0, :5] = -np.inf
+    bent = np.array(filter_logits(mx.array(given), SamplingParams(tone_curve=CURVE)))
+    assert np.array_equal(np.argsort(bent[0, 5:]), np.argsort(given[0, 5:]))
+    assert (bent[0, :5] == -np.inf).all()
+    assert np.isfinite(bent[0, 5:]).all()
+
+
+def test_a_flat_tone_curve_does_not_divide_by_nothing() -> None:
+    flat = replace(CURVE, shoulder=0.0, toe=0.0)
+    shown = np.array(filter_logits(9 * logprobs(), SamplingParams(tone_curve=flat)))
+    assert np.isfinite(shown).all()
+
+
+def test_rows_with_the_same_steps_keep_values_of_their_own() -> None:
+    rows = [
+        SamplingParams(top_p=0.3 + 0.2 * n, min_p=0.01 * (n + 1), tone_curve=CURVE)
+        for n in range(3)
+    ]
+    logits = mx.concatenate([logprobs(seed) for seed in range(3)])
+    together = np.array(filter_logits(logits, *rows))
+    alone = [np.array(filter_logits(logits[n : n + 1], row))[0] for n, row in enumerate(rows)]
+    assert np.array_equal(together, np.array(alone))
