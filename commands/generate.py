@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json as json_format
 import sys
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,7 +24,7 @@ from commands._shared.options import (
     TopKOption,
     TopPOption,
 )
-from core.errors import UsageProblem
+from core.errors import EngineFailed, NotFound, UsageProblem
 from core.registry.resolve import is_model_name
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
     from commands._shared.session import Session
     from core.engine.engine import Engine
     from core.engine.events import Finished
-    from core.engine.request import GenerationRequest
+    from core.engine.request import GenerationRequest, GrammarSpec
 
 
 def generate(
@@ -53,6 +55,20 @@ def generate(
         list[str] | None, typer.Option("--stop", help="End before this text; repeatable.")
     ] = None,
     seed: Annotated[int | None, typer.Option("--seed", help="Make it reproducible.")] = None,
+    json_schema: Annotated[
+        Path | None,
+        typer.Option(
+            "--json-schema", help="Answer in JSON that this schema allows.", metavar="FILE"
+        ),
+    ] = None,
+    grammar: Annotated[
+        Path | None,
+        typer.Option("--grammar", help="Answer in a text of this EBNF grammar.", metavar="FILE"),
+    ] = None,
+    regex: Annotated[
+        str | None,
+        typer.Option("--regex", help="Answer in a text that this matches.", metavar="PATTERN"),
+    ] = None,
     temperature: TemperatureOption = None,
     top_p: TopPOption = None,
     top_k: TopKOption = None,
@@ -63,7 +79,11 @@ def generate(
     dequantize: DequantizeOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Generate one answer and stream it to the terminal."""
+    """Generate one answer and stream it to the terminal.
+
+    With --json-schema, --grammar or --regex the answer has that form, and the command fails if the
+    answer is cut off before it is complete.
+    """
     session: Session = context.obj
     console = session.console(json=json)
     settings = session.settings(
@@ -83,7 +103,8 @@ def generate(
         model_folders=settings.model_folders,
     )
     model, prompt = _split(words or [], is_model=is_model)
-    request = _request(prompt, raw=raw, system=system, stop=stop or [], seed=seed)
+    form = _form(json_schema, grammar, regex)
+    request = _request(prompt, raw=raw, system=system, stop=stop or [], seed=seed, form=form)
     engine = open_shown(model, settings=settings, session=session, console=console)
     _answer(engine, request, console)
     # Not in a `finally`: whoever presses Ctrl-C does not wait for the step that is under way.
@@ -128,8 +149,65 @@ def _read_stdin(piped: bool) -> str:
         raise UsageProblem("The prompt on stdin is not UTF-8 text.") from problem
 
 
+def _form(json_schema: Path | None, grammar: Path | None, regex: str | None) -> GrammarSpec | None:
+    """Return the form that the options ask for, if any; refuse what cannot be one."""
+    from core.engine.request import GrammarSpec
+
+    if sum(option is not None for option in (json_schema, grammar, regex)) > 1:
+        raise UsageProblem("--json-schema, --grammar and --regex exclude each other.")
+    if json_schema is not None:
+        spec = GrammarSpec(kind="json_schema", source=_read_schema(json_schema))
+    elif grammar is not None:
+        spec = GrammarSpec(kind="ebnf", source=_read_text(grammar))
+    elif regex is not None:
+        spec = GrammarSpec(kind="regex", source=regex)
+    else:
+        return None
+    _check(spec)
+    return spec
+
+
+def _check(form: GrammarSpec) -> None:
+    """Refuse a form that is known to be impossible before a model is loaded."""
+    from core.engine.grammar.plan import make_plan
+    from core.engine.grammar.screen import NotPossible
+
+    named = {"json_schema": "--json-schema", "ebnf": "--grammar", "regex": "--regex"}[form.kind]
+    try:
+        make_plan(form, None)
+    except NotPossible as problem:
+        raise UsageProblem(f"{named} cannot be enforced: {problem}.") from problem
+
+
+def _read_schema(file: Path) -> Any:
+    try:
+        schema = json_format.loads(_read_text(file))
+    except (ValueError, RecursionError) as problem:
+        raise UsageProblem(f"{file} is not JSON: {problem}.") from problem
+    if not isinstance(schema, dict | bool):
+        raise UsageProblem(f"{file} is not a JSON schema: it must hold an object.")
+    return schema
+
+
+def _read_text(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8")
+    except FileNotFoundError as problem:
+        raise NotFound(f"There is no file {file}.") from problem
+    except OSError as problem:
+        raise UsageProblem(f"{file} cannot be read: {problem.strerror}.") from problem
+    except UnicodeDecodeError as problem:
+        raise UsageProblem(f"{file} is not UTF-8 text.") from problem
+
+
 def _request(
-    prompt: str, *, raw: bool, system: str | None, stop: list[str], seed: int | None
+    prompt: str,
+    *,
+    raw: bool,
+    system: str | None,
+    stop: list[str],
+    seed: int | None,
+    form: GrammarSpec | None,
 ) -> GenerationRequest:
     from core.engine.request import ChatPrompt, GenerationRequest, SamplingParams, TextPrompt
 
@@ -145,6 +223,7 @@ def _request(
         prompt=TextPrompt(text=prompt) if raw else ChatPrompt(messages=tuple(messages)),
         sampling=SamplingParams(seed=seed),
         stop=tuple(stop),
+        grammar=form,
     )
 
 
@@ -152,6 +231,8 @@ def _answer(engine: Engine, request: GenerationRequest, console: Console) -> Non
     from core.engine.events import Finished, TextDelta
 
     generation = engine.submit(request)
+    for told in getattr(generation, "warnings", ()):
+        console.note(f"mlxbun: {told}")
     texts: list[str] = []
     for event in generation:
         if isinstance(event, TextDelta):
@@ -160,6 +241,11 @@ def _answer(engine: Engine, request: GenerationRequest, console: Console) -> Non
                 console.text(event.text)
         elif isinstance(event, Finished):
             _conclude(event, "".join(texts), engine, console)
+            if request.grammar is not None and event.reason == "length":
+                raise EngineFailed(
+                    "The answer was cut off before it was complete: it is not of the form wanted.",
+                    hint="Let it be longer with --max-tokens.",
+                )
 
 
 def _conclude(end: Finished, text: str, engine: Engine, console: Console) -> None:

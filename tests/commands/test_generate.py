@@ -218,3 +218,34 @@ def test_a_closed_stdout_is_nobodys_business(environ: Environ) -> None:
     done = subprocess.run(command, shell=True, env=environ, capture_output=True, check=False)
     assert done.returncode == 0
     assert b"internal error" not in done.stderr
+
+
+# The form
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "said"),
+    [
+        ("--json-schema", "{", "is not JSON: "),
+        ("--json-schema", "[1]", "is not a JSON schema: it must hold an object."),
+        ("--json-schema", '{"type": "strng"}', "cannot be enforced: the schema is malformed."),
+        ("--json-schema", '{"enum": []}', "cannot be enforced: nothing matches the schema."),
+        ("--json-schema", b"\xff{}", "is not UTF-8 text."),
+        ("--grammar", "", "--grammar cannot be enforced: the grammar is empty."),
+    ],
+)
+def test_files_of_forms_that_are_none(
+    environ: Environ, tmp_path: Path, option: str, content: str | bytes, said: str
+) -> None:
+    file = tmp_path / "form"
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    assert said in _refused(environ, "hello", option, str(file), code=2)
+
+
+def test_forms_that_are_not_there_or_too_many(environ: Environ, tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "none.json")
+    said = _refused(environ, "hello", "--json-schema", nowhere, code=3)
+    assert f"There is no file {nowhere}." in said
+    said = _refused(environ, "hello", "--regex", "a", "--grammar", nowhere, code=2)
+    assert "exclude each other" in said
+    assert "an anchor" in _refused(environ, "hello", "--regex", "a$b", code=2)
