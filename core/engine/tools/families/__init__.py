@@ -1,0 +1,1 @@
+"""One plug-in per model family, found by its name; each has a `FAMILY`."""

@@ -1,0 +1,71 @@
+# ruff: noqa: RUF001, RUF002 - DeepSeek's markers have a wide bar
+"""DeepSeek V3.2 and V4: calls in tags that are marked by a token.
+
+    <｜DSML｜function_calls>
+    <｜DSML｜invoke name="get_weather">
+    <｜DSML｜parameter name="city" string="true">Paris</｜DSML｜parameter>
+    </｜DSML｜invoke>
+    </｜DSML｜function_calls>
+
+V4 calls the outer tag `tool_calls`. The tag of a value says whether it is a string.
+"""
+
+from __future__ import annotations
+
+from core.engine.parsing import AnswerParser
+from core.engine.request import Tool, ToolUse
+from core.engine.tools import blocks, formats
+from core.engine.tools.answer import parse_answer
+from core.engine.tools.calls import NewId, Reading, Steps
+from core.engine.tools.family import Family, Format
+from core.engine.tools.history import with_texts
+from core.engine.tools.markup import Dialect, TaggedCall
+
+TOKEN = "｜DSML｜"
+BLOCKS = ("function_calls", "tool_calls")
+DIALECT = Dialect(
+    call=f"<{TOKEN}invoke name=",
+    call_end=f"</{TOKEN}invoke>",
+    parameter=f"<{TOKEN}parameter name=",
+    parameter_end=f"</{TOKEN}parameter>",
+)
+
+
+def make_parser(tools: ToolUse, new_id: NewId) -> AnswerParser:
+    """Return a parser for one answer."""
+    bodies = {
+        f"<{TOKEN}{block}>": blocks.section(_invoke, f"</{TOKEN}{block}>") for block in BLOCKS
+    }
+    return parse_answer(bodies, tools, new_id)
+
+
+def _invoke(reading: Reading) -> Steps[bool | None]:
+    if not (yield from reading.source.skip(DIALECT.call)):
+        return None
+    good = yield from TaggedCall(reading, DIALECT).read()
+    return good or (yield from blocks.mended(reading, DIALECT.call_end))
+
+
+def call_format(tools: ToolUse) -> Format:
+    """Return what stands for the calls."""
+    return block(tools, BLOCKS[0])
+
+
+def block(tools: ToolUse, name: str) -> Format:
+    """Return what stands for the calls, within an outer tag."""
+    return formats.tag(f"<{TOKEN}{name}>\n", formats.calls(tools, _call), f"</{TOKEN}{name}>")
+
+
+def _call(tool: Tool) -> Format:
+    begin = f'<{TOKEN}invoke name="{tool.name}">\n'
+    content = formats.arguments(tool, "deepseek_xml")
+    return formats.tag(begin, content, f"</{TOKEN}invoke>\n")
+
+
+FAMILY = Family(
+    name="deepseek_dsml",
+    make_parser=make_parser,
+    call_format=call_format,
+    special_tokens=(TOKEN,),
+    prepare_history=with_texts,
+)

@@ -1,0 +1,66 @@
+"""Llama 3.1 to 4: JSON or Python at the beginning of a line, after `<|python_tag|>` or nothing.
+
+    {"name": "get_weather", "parameters": {"city": "Paris"}}
+    [get_weather(city="Paris", days=3)]
+
+Without a marker only a call of a known tool is a call: other JSON is an answer.
+"""
+
+from __future__ import annotations
+
+from core.engine.parsing import AnswerParser
+from core.engine.request import Tool, ToolUse
+from core.engine.tools import formats, pythonic
+from core.engine.tools.answer import parse_answer
+from core.engine.tools.calls import NewId, Reading, Steps
+from core.engine.tools.envelope import Envelope
+from core.engine.tools.family import Family, Format
+from core.engine.tools.tolerant import quoted
+
+TAG = "<|python_tag|>"
+
+
+def make_parser(tools: ToolUse, new_id: NewId) -> AnswerParser:
+    """Return a parser for one answer."""
+    return parse_answer({TAG: _tagged, "{": _object, "[": pythonic.bare_list}, tools, new_id)
+
+
+def _tagged(reading: Reading) -> Steps[bool]:
+    source = reading.source
+    yield from source.white()
+    if (yield from source.skip("[")):
+        return (yield from pythonic.bare_list(reading))
+    if (yield from source.skip("{")):
+        return (yield from _object(reading))
+    return (yield from pythonic.call(reading))
+
+
+def _object(reading: Reading) -> Steps[bool]:
+    """Read an object from behind its brace, and more of them after semicolons."""
+    source = reading.source
+    good = yield from Envelope(reading, bare=True, opened=True).read()
+    while good:
+        yield from source.white()
+        if not (yield from source.skip(";")):
+            return True
+        yield from source.white()
+        if not (yield from source.skip("{")):
+            return False
+        source.hold()
+        good = yield from Envelope(reading, bare=True, opened=True).read()
+    return False
+
+
+def call_format(tools: ToolUse) -> Format:
+    """Return what stands for the calls."""
+    return formats.calls(tools, _format, separator="; ")
+
+
+def _format(tool: Tool) -> Format:
+    begin = f'{{"name": {quoted(tool.name)}, "parameters": '
+    return formats.tag(begin, formats.arguments(tool), "}")
+
+
+FAMILY = Family(
+    name="llama", make_parser=make_parser, call_format=call_format, special_tokens=(TAG,)
+)

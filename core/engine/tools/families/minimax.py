@@ -1,0 +1,57 @@
+"""MiniMax M2.
+
+<minimax:tool_call>
+<invoke name="get_weather">
+<parameter name="city">Paris</parameter>
+</invoke>
+</minimax:tool_call>
+"""
+
+from __future__ import annotations
+
+from core.engine.parsing import AnswerParser
+from core.engine.request import Tool, ToolUse
+from core.engine.tools import blocks, formats
+from core.engine.tools.answer import parse_answer
+from core.engine.tools.calls import NewId, Reading, Steps
+from core.engine.tools.family import Family, Format
+from core.engine.tools.markup import Dialect, TaggedCall
+
+BEGIN, END = "<minimax:tool_call>", "</minimax:tool_call>"
+DIALECT = Dialect(
+    call="<invoke name=",
+    call_end="</invoke>",
+    parameter="<parameter name=",
+    parameter_end="</parameter>",
+    framing="newline",
+)
+
+
+def make_parser(tools: ToolUse, new_id: NewId) -> AnswerParser:
+    """Return a parser for one answer."""
+    return parse_answer({BEGIN: blocks.section(_invoke, END)}, tools, new_id)
+
+
+def _invoke(reading: Reading) -> Steps[bool | None]:
+    if not (yield from reading.source.skip(DIALECT.call)):
+        return None
+    good = yield from TaggedCall(reading, DIALECT).read()
+    return good or (yield from blocks.mended(reading, DIALECT.call_end))
+
+
+def call_format(tools: ToolUse) -> Format:
+    """Return what stands for the calls."""
+    return formats.tag(f"{BEGIN}\n", formats.calls(tools, _call), END)
+
+
+def _call(tool: Tool) -> Format:
+    content = formats.arguments(tool, "minimax_xml")
+    return formats.tag(f'<invoke name="{tool.name}">\n', content, "</invoke>\n")
+
+
+FAMILY = Family(
+    name="minimax",
+    make_parser=make_parser,
+    call_format=call_format,
+    special_tokens=(BEGIN, END),
+)

@@ -1,0 +1,98 @@
+"""Mistral, up to tokenizer v7: a list.
+
+    [TOOL_CALLS][{"name": "get_weather", "arguments": {"city": "Paris"}}]
+
+Later ones write names and arguments apart; both are read by the same parser, `mistral_args` differs
+in what it enforces. Ids of calls in the history have exactly nine letters and digits.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from core.engine.parsing import AnswerParser
+from core.engine.request import Tool, ToolUse
+from core.engine.tools import blocks, formats
+from core.engine.tools.answer import parse_answer
+from core.engine.tools.calls import NewId, Reading, Steps
+from core.engine.tools.envelope import Envelope
+from core.engine.tools.family import Family, Format, Message
+from core.engine.tools.history import with_objects, with_short_ids
+from core.engine.tools.tolerant import quoted
+
+BEGIN, ARGUMENTS, CALL_ID = "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"
+_SEPARATORS = re.compile(r"[\s,;]+")
+
+
+def make_parser(tools: ToolUse, new_id: NewId) -> AnswerParser:
+    """Return a parser for one answer."""
+    return parse_answer({BEGIN: _body}, tools, new_id)
+
+
+def _body(reading: Reading) -> Steps[bool]:
+    source = reading.source
+    yield from source.white()
+    if (yield from source.skip("[")):
+        return (yield from _list(reading))
+    if (yield from source.starts("{")):
+        return (yield from Envelope(reading).read())
+    good = yield from _named(reading)
+    while good:
+        yield from source.white()
+        if (yield from source.ended()) or (yield from source.starts(BEGIN)):
+            return True
+        source.hold()
+        good = yield from _named(reading)
+    return good
+
+
+def _list(reading: Reading) -> Steps[bool]:
+    source = reading.source
+    good = True
+    while good:
+        yield from source.skip_run(_SEPARATORS)
+        if (yield from source.skip("]")):
+            return blocks.settled(reading)
+        if not source.held:
+            source.hold()
+        good = (yield from source.starts("{")) and (yield from Envelope(reading).read())
+    return (yield from blocks.mended(reading, "]"))
+
+
+def _named(reading: Reading) -> Steps[bool]:
+    """Read `name[ARGS]{…}`, or `name{…}`, and perhaps an id in between."""
+    source = reading.source
+    name = yield from blocks.name_ahead(reading)
+    if (yield from source.skip(CALL_ID)):
+        yield from blocks.name_ahead(reading)
+    yield from source.white()
+    marked = yield from source.skip(ARGUMENTS)
+    yield from source.white()
+    if not name or not (marked or (yield from source.starts("{"))):
+        return False
+    return (yield from blocks.named_arguments(reading, name))
+
+
+def call_format(tools: ToolUse) -> Format:
+    """Return what stands for the calls."""
+    return formats.tag(f"{BEGIN}[", formats.calls(tools, _format, separator=", "), "]")
+
+
+def _format(tool: Tool) -> Format:
+    begin = f'{{"name": {quoted(tool.name)}, "arguments": '
+    return formats.tag(begin, formats.arguments(tool), "}")
+
+
+def prepare_history(messages: Iterable[Message]) -> list[Message]:
+    """Give arguments as objects and ids as nine letters and digits."""
+    return with_short_ids(with_objects(messages))
+
+
+FAMILY = Family(
+    name="mistral",
+    make_parser=make_parser,
+    call_format=call_format,
+    special_tokens=(BEGIN, ARGUMENTS, CALL_ID),
+    prepare_history=prepare_history,
+)

@@ -1,0 +1,86 @@
+"""Earlier calls of a conversation, as chat templates expect them. Imports no arrays."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from core.engine.tools.tolerant import whole
+
+Message = Mapping[str, Any]
+_MISTRAL_ID = re.compile(r"[a-zA-Z0-9]{9}")
+
+
+def with_objects(messages: Iterable[Message]) -> list[Message]:
+    """Give the arguments of calls as objects, for templates that go through them one by one.
+
+    Arguments that no object can be made of become `{"arguments": text}`.
+    """
+    return [_with_arguments(message, as_object) for message in messages]
+
+
+def with_texts(messages: Iterable[Message]) -> list[Message]:
+    """Give the arguments of calls as JSON texts, for templates that join them with text."""
+    return [_with_arguments(message, as_text) for message in messages]
+
+
+def as_object(arguments: Any) -> Any:
+    """Return arguments as an object."""
+    if not isinstance(arguments, str):
+        return {} if arguments is None else arguments
+    try:
+        found = json.loads(whole(arguments) or "{}" if arguments.strip() else "{}")
+    except ValueError:
+        found = None
+    if isinstance(found, dict) and (found or whole(arguments) or not arguments.strip()):
+        return found
+    return {"arguments": arguments}
+
+
+def as_text(arguments: Any) -> str:
+    """Return arguments as a JSON text."""
+    if isinstance(arguments, str):
+        return arguments if arguments.strip() else "{}"
+    return json.dumps({} if arguments is None else arguments, ensure_ascii=False)
+
+
+def _with_arguments(message: Message, change: Callable[[Any], Any]) -> Message:
+    calls = message.get("tool_calls")
+    if not isinstance(calls, list | tuple):
+        return message
+    return {**message, "tool_calls": [_changed(call, change) for call in calls]}
+
+
+def _changed(call: Any, change: Callable[[Any], Any]) -> Any:
+    function = call.get("function") if isinstance(call, Mapping) else None
+    if not isinstance(function, Mapping):
+        return call
+    return {**call, "function": {**function, "arguments": change(function.get("arguments"))}}
+
+
+def with_short_ids(messages: Iterable[Message]) -> list[Message]:
+    """Give calls ids of exactly nine letters and digits: Mistral's templates refuse others."""
+    return [_with_short_ids(message) for message in messages]
+
+
+def short_id(identity: Any) -> Any:
+    """Return nine letters and digits for an id, always the same ones."""
+    if not isinstance(identity, str) or _MISTRAL_ID.fullmatch(identity):
+        return identity
+    return hashlib.sha256(identity.encode(errors="replace")).hexdigest()[:9]
+
+
+def _with_short_ids(message: Message) -> Message:
+    changed = dict(message)
+    if "tool_call_id" in changed:
+        changed["tool_call_id"] = short_id(changed["tool_call_id"])
+    calls = changed.get("tool_calls")
+    if isinstance(calls, list | tuple):
+        changed["tool_calls"] = [
+            {**call, "id": short_id(call.get("id"))} if isinstance(call, Mapping) else call
+            for call in calls
+        ]
+    return changed

@@ -1,0 +1,163 @@
+"""Raw text decoded by the JSON Schema of the parameter it is for. Imports no arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import reduce
+from typing import Any
+
+from core.engine.tools.tolerant import scalar, whole
+
+EVERY = frozenset({"string", "integer", "number", "boolean", "null", "array", "object"})
+"""The types of JSON; a schema that says none of them allows all."""
+
+_ALIASES = {
+    "str": "string",
+    "text": "string",
+    "int": "integer",
+    "float": "number",
+    "double": "number",
+    "bool": "boolean",
+    "dict": "object",
+    "list": "array",
+    "tuple": "array",
+    "none": "null",
+}
+_FURTHEST = 16
+"""References and alternatives followed one within the other."""
+
+
+def kinds(schema: Any, root: Mapping[str, Any], depth: int = 0) -> frozenset[str]:
+    """Return the JSON types that a schema allows; all of them where it says nothing.
+
+    Args:
+        schema: a schema, or anything that stands in its place.
+        root: the schema in which `$ref` is looked up.
+        depth: how many schemas this one is within.
+    """
+    if not isinstance(schema, Mapping) or depth > _FURTHEST:
+        return EVERY
+    if "$ref" in schema:
+        return kinds(resolve(schema["$ref"], root), root, depth + 1)
+    said = _said(schema, root, depth)
+    if schema.get("nullable") is True and said:
+        return said | {"null"}
+    return said or EVERY
+
+
+def _said(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> frozenset[str]:
+    """Return what the schema's own keywords say; empty: nothing."""
+    if "type" in schema:
+        named = schema["type"]
+        names = named if isinstance(named, list | tuple) else [named]
+        return frozenset(_ALIASES.get(str(n).lower(), str(n).lower()) for n in names) & EVERY
+    if "const" in schema:
+        return frozenset({kind_of(schema["const"])})
+    if isinstance(schema.get("enum"), list):
+        return frozenset(map(kind_of, schema["enum"]))
+    for word in ("anyOf", "oneOf"):
+        if isinstance(schema.get(word), list):
+            return _union(kinds(part, root, depth + 1) for part in schema[word])
+    if isinstance(schema.get("allOf"), list):
+        parts = (kinds(part, root, depth + 1) for part in schema["allOf"])
+        return reduce(frozenset.intersection, parts, EVERY)
+    shape = "object" if "properties" in schema else "array" if "items" in schema else ""
+    return frozenset({shape}) & EVERY
+
+
+def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
+    return frozenset().union(*sets)
+
+
+def resolve(reference: Any, root: Mapping[str, Any]) -> Any:
+    """Return what `#/a/b` points to within `root`; None: nothing."""
+    if not isinstance(reference, str) or not reference.startswith("#"):
+        return None
+    found: Any = root
+    for step in reference.removeprefix("#").split("/")[1:]:
+        name = step.replace("~1", "/").replace("~0", "~")
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return found
+
+
+def kind_of(value: Any) -> str:
+    """Return the JSON type of a value."""
+    if value is None:
+        return "null"
+    for kind, types in (
+        ("boolean", bool),
+        ("integer", int),
+        ("number", float),
+        ("string", str),
+        ("array", list),
+    ):
+        if isinstance(value, types):
+            return kind
+    return "object"
+
+
+def property_kinds(name: str, parameters: Mapping[str, Any]) -> frozenset[str]:
+    """Return the types that a tool's parameter may have."""
+    properties = kinds_map(parameters)
+    return kinds(properties.get(name), parameters)
+
+
+def kinds_map(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schemas of a tool's parameters by name."""
+    schema: Any = parameters
+    if isinstance(parameters.get("$ref"), str):
+        schema = resolve(parameters["$ref"], parameters)
+    found = schema.get("properties") if isinstance(schema, Mapping) else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def may_differ(first: str, allowed: frozenset[str]) -> bool:
+    """Tell whether a text that begins so may be anything but a string."""
+    begins = {
+        "{": "object",
+        "[": "array",
+        "t": "boolean",
+        "T": "boolean",
+        "f": "boolean",
+        "F": "boolean",
+        "n": "null",
+        "N": "null",
+    }
+    if first in begins:
+        return begins[first] in allowed
+    if first.isdigit() or first in {"-", "+", "."}:
+        return bool({"integer", "number"} & allowed)
+    return first.isspace()
+
+
+def decode(text: str, allowed: frozenset[str]) -> str | None:
+    """Return raw text as JSON of one of the allowed types that is no string; None: it fits none."""
+    text = text.strip()
+    if text[:1] in {"{", "["}:
+        kind = "object" if text[0] == "{" else "array"
+        return whole(text) if kind in allowed else None
+    value = scalar(text) or scalar(text.lower())
+    if value is None:
+        return None
+    if value == "null":
+        return value if "null" in allowed and text.lower() in {"null", "none"} else None
+    if value in {"true", "false"}:
+        return value if "boolean" in allowed else None
+    return _number(text, value, allowed)
+
+
+def _number(text: str, value: str, allowed: frozenset[str]) -> str | None:
+    """Return a number. Where strings are allowed too, only one in JSON's own spelling is one."""
+    if "string" in allowed and text != value:
+        return None
+    if value.lstrip("-").isdigit():
+        return value if {"integer", "number"} & allowed else None
+    if "number" in allowed:
+        return value
+    return _integral(value) if "integer" in allowed else None
+
+
+def _integral(value: str) -> str | None:
+    """Return 3.0 and 1e3 as integers; None: it is none."""
+    number = float(value)
+    return str(int(number)) if number.is_integer() else None

@@ -1,0 +1,169 @@
+"""Arguments given as raw text between tags, sent as JSON while they grow. Imports no arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
+
+from core.engine.tools.schema import decode, may_differ, property_kinds
+from core.engine.tools.source import Source, Stops, Wait, Written
+from core.engine.tools.tolerant import inside, quoted
+
+Framing = Literal["none", "newline", "space"]
+"""What a family writes around a value: nothing, one line break at either end, any white space."""
+
+_CDATA = "<![CDATA["
+_CDATA_END = Stops(["]]>"])
+
+
+class RawArguments:
+    """Writes an object whose members come one by one as raw text."""
+
+    def __init__(self, source: Source, parameters: Mapping[str, Any], *, framing: Framing) -> None:
+        self._source = source
+        self._parameters = parameters
+        self._framing: Framing = framing
+        self._empty = True
+
+    def close(self) -> str:
+        """Return what ends the object."""
+        return "{}" if self._empty else "}"
+
+    def member(
+        self, key: str, end: str, *, cdata: bool = False, text: bool | None = None
+    ) -> Written[bool]:
+        """Read a value up to `end` and past it, and write it; return whether `end` came.
+
+        Args:
+            key: the parameter.
+            end: the tag that closes it.
+            cdata: whether the value may be wrapped so that it can hold anything.
+            text: whether the markup says that it is a string; None: the schema tells.
+        """
+        yield from self._frame()
+        wrapped = cdata and (yield from self._enter_cdata())
+        value = _Value(self._source, end, framing="none" if wrapped else self._framing)
+        if wrapped:
+            value.unwrap()
+        allowed = property_kinds(key, self._parameters)
+        allowed = allowed if text is None else frozenset({"string"}) if text else allowed
+        if allowed == {"string"} or not (yield from self._undecided(allowed)):
+            return (yield from self._stream(key, value))
+        return (yield from self._decoded(key, value, allowed))
+
+    def _undecided(self, allowed: frozenset[str]) -> Wait[bool]:
+        """Tell whether the value may turn out to be no string."""
+        if "string" not in allowed:
+            return True
+        first = yield from self._source.peek()
+        return bool(first) and may_differ(first, allowed)
+
+    def _frame(self) -> Wait[None]:
+        if self._framing == "newline":
+            yield from self._source.skip("\n")
+        elif self._framing == "space":
+            yield from self._source.white()
+
+    def _enter_cdata(self) -> Wait[bool]:
+        """Tell whether the value is wrapped."""
+        return (yield from self._source.skip(_CDATA))
+
+    def _stream(self, key: str, value: _Value) -> Written[bool]:
+        lead = self._lead(key) + '"'
+        while part := (yield from value.piece()):
+            yield lead + inside(part)
+            lead = ""
+            self._source.settle()
+        if lead and not value.closed:
+            return False
+        self._empty = False
+        yield lead + '"'
+        self._source.settle()
+        return value.closed
+
+    def _decoded(self, key: str, value: _Value, allowed: frozenset[str]) -> Written[bool]:
+        parts: list[str] = []
+        while part := (yield from value.piece()):
+            parts.append(part)
+        raw = "".join(parts)
+        written = decode(raw, allowed)
+        if written is None and (value.closed or _is_begun_text(raw, allowed)):
+            written = quoted(raw)
+        if written is not None:
+            yield self._lead(key) + written
+            self._empty = False
+            self._source.settle()
+        return value.closed
+
+    def _lead(self, key: str) -> str:
+        return f"{'{' if self._empty else ','}{quoted(key)}:"
+
+
+def _is_begun_text(raw: str, allowed: frozenset[str]) -> bool:
+    """Tell whether a value that was cut off may be shown as a string."""
+    return "string" in allowed and raw.strip()[:1] not in {"", "{", "["}
+
+
+class _Value:
+    """The text of a value, without what frames it."""
+
+    def __init__(self, source: Source, end: str, *, framing: Framing) -> None:
+        self._source = source
+        self._end = end
+        self._stops = Stops([end])
+        self._framing: Framing = framing
+        self._tail: list[str] = []
+        self._wrapped = False
+        self.closed = False
+
+    def unwrap(self) -> None:
+        """Read a value that is in CDATA."""
+        self._wrapped = True
+
+    def piece(self) -> Wait[str]:
+        """Return more of the value; "": it is over."""
+        while True:
+            text = yield from self._next()
+            if not text:
+                return ""
+            if self._framing == "space" and text.isspace():
+                self._tail.append(text)
+                continue
+            text = "".join(self._tail) + text
+            kept = _KEEPERS[self._framing](text)
+            self._tail = [text[kept:]]
+            if kept:
+                return text[:kept]
+
+    def _next(self) -> Wait[str]:
+        while True:
+            text = yield from self._source.until(_CDATA_END if self._wrapped else self._stops)
+            if text or (yield from self._source.ended()):
+                return text
+            if not self._wrapped:
+                self._source.take(len(self._end))
+                self.closed = True
+                return ""
+            self._source.take(3)
+            yield from self._source.white()
+            self._wrapped = yield from self._source.skip(_CDATA)
+
+
+def _all(text: str) -> int:
+    return len(text)
+
+
+def _before_newline(text: str) -> int:
+    return len(text) - text.endswith("\n")
+
+
+def _before_space(text: str) -> int:
+    return len(text.rstrip())
+
+
+_KEEPERS: dict[Framing, Callable[[str], int]] = {
+    "none": _all,
+    "newline": _before_newline,
+    "space": _before_space,
+}
+"""How much of a piece is part of the value for certain; the rest may be framing."""
