@@ -309,15 +309,21 @@ class Worker:
     def _finish(self, row: Row, *, ended: bool) -> None:
         for event in row.output.flush():
             row.generation.put(event)
-        reason: FinishReason = "stop" if ended or row.output.stopped else "length"
         self.counters.finished += 1
-        usage = Usage(
+        logprobs = None if row.logprobs is None else tuple(row.positions)
+        reason = _reason(row, ended=ended)
+        row.generation.put(Finished(reason=reason, usage=self._usage(row), logprobs=logprobs))
+
+    def _usage(self, row: Row) -> Usage:
+        """Tell what a row has taken."""
+        return Usage(
             prompt_tokens=len(row.prompt),
             completion_tokens=len(row.answer),
             cached_tokens=row.cached,
             lane=self._lane,
             prefill_seconds=row.first_token_at - row.admitted_at,
             decode_seconds=self._clock() - row.first_token_at,
+            reasoning_tokens=row.output.reasoning_tokens,
             timing=Timing(
                 queued=row.queued_at,
                 admitted=row.admitted_at,
@@ -325,8 +331,6 @@ class Worker:
                 lookup_seconds=row.start_seconds,
             ),
         )
-        logprobs = None if row.logprobs is None else tuple(row.positions)
-        row.generation.put(Finished(reason=reason, usage=usage, logprobs=logprobs))
 
     def _recover(self, error: Exception) -> None:
         """Go on after a failed step.
@@ -367,6 +371,18 @@ class Worker:
 def most_prefill(loaded: LoadedModel) -> int:
     """Return the prompt tokens that one step may compute when nobody waits."""
     return _MOST_PREFILL_CPU if loaded.compute.device == "cpu" else _MOST_PREFILL_GPU
+
+
+def _reason(row: Row, *, ended: bool) -> FinishReason:
+    """Return why a row has ended.
+
+    Args:
+        row: the row.
+        ended: whether EOS or a complete constraint ended it.
+    """
+    if not ended and not row.output.stopped:
+        return "length"
+    return "tool_calls" if row.output.called else "stop"
 
 
 def _is_out_of_memory(error: Exception) -> bool:

@@ -18,9 +18,10 @@ from mlx_lm.utils import load_model
 
 from core.engine.decode import LeanGenerationBatch
 from core.engine.engine import Engine
-from core.engine.events import Finished
+from core.engine.events import Finished, ToolCallDelta
 from core.engine.generation import Generation
 from core.engine.output import OutputPipeline
+from core.engine.reasoning import Channel, PlainText, ReasoningSplitter
 from core.engine.request import SamplingParams, ToneCurve
 from core.engine.scheduler import Row
 from core.errors import BadRequest
@@ -195,7 +196,9 @@ def start(engine: Engine, text: str, constraint: AllowOnly | None, **fields: Any
         generation=generation,
         prompt=prompt,
         sampling=settled,
-        output=OutputPipeline(decode=engine._loaded.tokenizer.decode, stops=()),
+        output=OutputPipeline(
+            decode=engine._loaded.tokenizer.decode, stops=(), parser=fields.pop("parser", None)
+        ),
         constraint=constraint,
         **fields,
     )
@@ -237,6 +240,39 @@ def test_a_complete_constraint_ends_the_row(open_tiny: OpenEngine, limit: int) -
     _, end = finish(start(open_tiny(), "count", constraint, max_tokens=limit))
     assert end.reason == "stop"
     assert end.usage.completion_tokens == len(constraint.heard) == 5
+
+
+class CallAtOnce:
+    """Reads a call from whatever comes first."""
+
+    def __init__(self) -> None:
+        self._called = False
+
+    def push(self, text: str) -> list[ToolCallDelta]:
+        first, self._called = not self._called, True
+        return [ToolCallDelta(index=0, id="call_1", name="f", arguments="{}")] if first else []
+
+    def flush(self) -> list[ToolCallDelta]:
+        return []
+
+
+@pytest.mark.parametrize(("length", "reason"), [(4, "tool_calls"), (None, "length")])
+def test_an_answer_that_called_says_so_unless_it_was_cut(
+    open_tiny: OpenEngine, length: int | None, reason: str
+) -> None:
+    constraint = AllowOnly({65, 66}, length=length)
+    events = list(start(open_tiny(), "call", constraint, max_tokens=9, parser=CallAtOnce()))
+    assert [type(event) for event in events] == [ToolCallDelta, Finished]
+    assert isinstance(events[-1], Finished)
+    assert events[-1].reason == reason
+
+
+def test_reasoning_tokens_are_counted(open_tiny: OpenEngine) -> None:
+    parser = ReasoningSplitter(
+        Channel(opening="<think>", closing="</think>"), PlainText(), inside=True
+    )
+    _, end = finish(start(open_tiny(), "think", AllowOnly({65, 66}), max_tokens=7, parser=parser))
+    assert end.usage.reasoning_tokens == end.usage.completion_tokens == 7
 
 
 def test_log_probabilities_are_those_before_a_constraint(
