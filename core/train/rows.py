@@ -1,0 +1,134 @@
+"""Rows out of files: JSONL and CSV, each with the line it stands on. Knows nothing of formats.
+
+A row that is no row is told, not raised: whoever reads decides what to do about it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from core.errors import NotFound, UsageProblem
+from core.registry.files import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SUFFIXES = (".jsonl", ".csv")
+"""Files that are read."""
+
+_LONGEST_CELL = 2**27  # characters of a CSV's cell
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawRow:
+    """A row as the file has it."""
+
+    line: int
+    """Its line in the file, from 1."""
+    values: dict[str, Any]
+    """Names to JSON values."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokenRow:
+    """A row that cannot be used."""
+
+    file: str
+    """The file's name."""
+    line: int
+    """Its line in the file, from 1."""
+    reason: str
+    """Why, as a clause: `it has no 'messages'`."""
+
+
+def read_rows(file: Path) -> Iterator[RawRow | BrokenRow]:
+    """Yield the rows of a JSONL or CSV file, empty lines left out.
+
+    Raises:
+        NotFound: there is no such file.
+        UsageProblem: it cannot be read, or is of another kind.
+    """
+    if file.suffix.lower() not in SUFFIXES:
+        raise UsageProblem(
+            f"{file.name} is not a kind of file that is read.", hint="Use .jsonl or .csv."
+        )
+    try:
+        yield from (_csv_rows if file.suffix.lower() == ".csv" else _json_rows)(file)
+    except FileNotFoundError:
+        raise NotFound(f"{file} not found") from None
+    except OSError as problem:
+        raise UsageProblem(f"{file} cannot be read: {problem.strerror or problem}.") from problem
+
+
+def _json_rows(file: Path) -> Iterator[RawRow | BrokenRow]:
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, 1):
+            text = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
+            if text.strip():
+                yield _json_row(file.name, number, text)
+
+
+def _json_row(name: str, number: int, text: bytes) -> RawRow | BrokenRow:
+    try:
+        values = json.loads(text.decode("utf-8"))
+    except UnicodeDecodeError:
+        return BrokenRow(file=name, line=number, reason="it is not UTF-8 text")
+    except json.JSONDecodeError as problem:
+        told = f"it is not JSON ({problem.msg}, column {problem.colno})"
+        return BrokenRow(file=name, line=number, reason=told)
+    except (ValueError, RecursionError):
+        return BrokenRow(file=name, line=number, reason="its JSON goes beyond what can be read")
+    if not isinstance(values, dict):
+        return BrokenRow(file=name, line=number, reason="it is not a JSON object")
+    return RawRow(line=number, values=values)
+
+
+def _csv_rows(file: Path) -> Iterator[RawRow | BrokenRow]:
+    csv.field_size_limit(_LONGEST_CELL)
+    # Bytes that are no UTF-8 become surrogates, by which their row is told below.
+    with file.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as lines:
+        reader = csv.reader(lines, strict=True)
+        names: list[str] | None = None
+        while True:
+            try:
+                cells = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as problem:
+                yield BrokenRow(file=file.name, line=reader.line_num, reason=f"{problem}")
+                continue
+            if names is None:
+                names = [cell.strip() for cell in cells]
+            elif any(cells):
+                yield _csv_row(file.name, reader.line_num, names, cells)
+
+
+def _csv_row(name: str, line: int, names: list[str], cells: list[str]) -> RawRow | BrokenRow:
+    if len(cells) != len(names):
+        told = f"it has {len(cells)} cells under {len(names)} headings"
+        return BrokenRow(file=name, line=line, reason=told)
+    if any("\ud800" <= c <= "\udfff" for cell in cells for c in cell):
+        return BrokenRow(file=name, line=line, reason="it is not UTF-8 text")
+    values = {head: _csv_value(head, cell) for head, cell in zip(names, cells, strict=True)}
+    return RawRow(line=line, values={head: v for head, v in values.items() if v is not None})
+
+
+def _csv_value(head: str, cell: str) -> Any:
+    """Return a cell: messages and tools as JSON writes them, anything else as it stands."""
+    if head in ("messages", "tools") and not cell.strip():
+        return None
+    if head in ("messages", "tools", "prompt", "chosen", "rejected") and cell.startswith("["):
+        try:
+            return json.loads(cell)
+        except ValueError:
+            return cell
+    return cell
+
+
+def shown(value: Any) -> str:
+    """Return a foreign value as a short text for a sentence."""
+    return printable(repr(value), 40)
