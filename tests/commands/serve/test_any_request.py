@@ -45,6 +45,7 @@ TOGETHER = 8
 class Served:
     """A server on a tiny model."""
 
+    base: str
     client: httpx.Client
     pool: ThreadPoolExecutor
 
@@ -70,7 +71,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         httpx.Client(base_url=base, timeout=120, trust_env=False) as client,
         ThreadPoolExecutor(TOGETHER) as pool,
     ):
-        yield Served(client, pool)
+        yield Served(base, client, pool)
         wait_until(lambda: client.get("/stats").json()["batch"]["active_rows"] == 0)
         assert client.get("/health").status_code == 200
 
@@ -136,3 +137,26 @@ def test_some_requests(served: Served, asked: list[tuple[str, dict[str, Any]]]) 
 @given(asked=_TOGETHER)
 def test_two_thousand_requests(served: Served, asked: list[tuple[str, dict[str, Any]]]) -> None:
     _answer_all(served, asked)
+
+
+@pytest.mark.slow  # budget: 3 minutes
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+@pytest.mark.parametrize("mode", ["POSITIVE", "NEGATIVE"])
+def test_requests_made_from_the_document(served: Served, path: str, mode: str) -> None:
+    import requests
+    import schemathesis
+
+    document = served.client.get("/schema/openapi.json").json()
+    operation = schemathesis.openapi.from_dict(document)[path]["POST"]
+    allowed = {400} if mode == "NEGATIVE" else {200, 400}
+    session = requests.Session()
+    session.trust_env = False
+
+    @settings(_UNHURRIED, max_examples=250)
+    @given(case=operation.as_strategy(generation_mode=schemathesis.GenerationMode[mode]))
+    def ask(case: Any) -> None:
+        answer = case.call(base_url=served.base, session=session)
+        assert answer.status_code in allowed, answer.text
+
+    ask()
