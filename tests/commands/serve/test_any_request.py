@@ -100,7 +100,7 @@ def _check_whole(answer: answers.ChatCompletion | answers.TextCompletion, body: 
     assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
     wants = body.get("logprobs") or (body.get("top_logprobs") or 0) > 0
     for choice in answer.choices:
-        assert wants or choice.logprobs is msgspec.UNSET
+        assert (choice.logprobs is not msgspec.UNSET) is bool(wants)
         if isinstance(choice, answers.ChatChoice) and choice.message.tool_calls:
             for call in choice.message.tool_calls:
                 assert isinstance(json.loads(call.function.arguments), dict)
