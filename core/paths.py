@@ -53,6 +53,21 @@ class Paths:
         """What was measured on this machine, for `core.figures`."""
         return self.home / "bench.db"
 
+    @property
+    def jobs_folder(self) -> Path:
+        """The list of jobs and their logs, for `core.jobs`."""
+        return self.home / "jobs"
+
+    @property
+    def lease_file(self) -> Path:
+        """Who trains or quantizes now, for `core.jobs.lease`."""
+        return self.run_folder / "accelerator.lock"
+
+    @property
+    def adapters_folder(self) -> Path:
+        """Where adapters go whose place was not named."""
+        return self.cache / "adapters"
+
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Paths:
         """Work the folders out of an environment, by the rules of each owner.

@@ -1,0 +1,191 @@
+"""A SQLite file that outlives whatever happens to it.
+
+Every call opens the file and closes it again, so that processes never wait for each other longer
+than a write takes. It keeps a rollback journal rather than a write-ahead log: with the latter, a
+disk that is full or read-only could not even be read. A damaged file is left out by reads and
+moved aside before the next write; nothing of it is deleted. Knows nothing of jobs.
+"""
+
+from __future__ import annotations
+
+import secrets
+import sqlite3
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, TypeVar
+from urllib.parse import quote
+
+from core.errors import MlxbunError, StoreCorrupt
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+_Result = TypeVar("_Result")
+
+_WAIT_SECONDS = 30.0  # for another process that writes
+# What SQLite says of a file that is none of its own, or that was damaged.
+_DAMAGE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+class Database:
+    """One file. Safe in any thread and beside any number of processes."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        name: str,
+        migrations: Sequence[Sequence[str]],
+        on_note: Callable[[str], None],
+    ) -> None:
+        """Name the file; nothing is opened or made yet.
+
+        Args:
+            path: the file.
+            name: what sentences call it: `The list of jobs`.
+            migrations: statements by step, append only.
+            on_note: hears in one sentence that a damaged file is left out or moved aside.
+        """
+        self._path = path
+        self._name = name
+        self._migrations = migrations
+        self._note = on_note
+
+    def read(self, look: Callable[[sqlite3.Connection], _Result], *, otherwise: _Result) -> _Result:
+        """Return what `look` finds at one moment, or `otherwise` where there is no file to read.
+
+        Raises:
+            MlxbunError: it cannot be read: no permission, always busy.
+            StoreCorrupt: a newer mlxbun has written it.
+        """
+        if not self._path.exists():
+            return otherwise
+        with self._explained("read"):
+            try:
+                with self._opened("rw") as connection:
+                    connection.execute("BEGIN")
+                    return look(connection)
+            except sqlite3.DatabaseError as problem:
+                if not _is_damage(problem):
+                    raise
+                self._note(f"{self._name} {self._path} is damaged ({problem}): left out.")
+                return otherwise
+
+    def write(self, change: Callable[[sqlite3.Connection], _Result]) -> _Result:
+        """Make a change whole or not at all, beside no other writer, and return what it returns.
+
+        Raises:
+            MlxbunError: it cannot be written: no permission, no space, always busy.
+            StoreCorrupt: a newer mlxbun has written it.
+        """
+        with self._explained("written"):
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                return self._change(change)
+            except sqlite3.DatabaseError as problem:
+                if not _is_damage(problem):
+                    raise
+            self._set_aside()
+            return self._change(change)
+
+    def _change(self, change: Callable[[sqlite3.Connection], _Result]) -> _Result:
+        with self._opened("rwc") as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            result = change(connection)
+            connection.execute("COMMIT")
+            return result
+
+    @contextmanager
+    def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
+        address = f"file:{quote(str(self._path))}?mode={mode}"
+        connection = sqlite3.connect(address, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)
+        # Closing ends a transaction that was not committed.
+        with closing(connection):
+            connection.row_factory = sqlite3.Row
+            self._migrate(connection)
+            yield connection
+
+    def _migrate(self, connection: sqlite3.Connection) -> None:
+        """Bring the file to the newest tables, all steps in one transaction."""
+        newest = len(self._migrations)
+        if _version(connection) == newest:
+            return
+        connection.execute("BEGIN IMMEDIATE")
+        version = _version(connection)  # another process may have been faster
+        if version > newest:
+            raise StoreCorrupt(
+                f"{self._name} {self._path} has version {version}, and this mlxbun knows {newest}.",
+                hint="A newer mlxbun has written it: update this one.",
+            )
+        for step in self._migrations[version:]:
+            for statement in step:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {newest}")
+        connection.execute("COMMIT")
+
+    def _set_aside(self) -> None:
+        """Give a damaged file another name, unless another process has done so meanwhile."""
+        import fcntl
+
+        with self._path.with_name(f"{self._path.name}.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not self._is_damaged():
+                return
+            aside = self._path.with_name(f"{self._path.name}.damaged-{secrets.token_hex(4)}")
+            for suffix in ("-journal", ""):
+                source = self._path.with_name(self._path.name + suffix)
+                if source.exists():
+                    source.rename(aside.with_name(aside.name + suffix))
+            # The empty successor, made before the lock goes, is what others find.
+            with self._opened("rwc"):
+                pass
+        self._note(f"{self._name} was damaged; it is kept as {aside}, and a new one begun.")
+
+    def _is_damaged(self) -> bool:
+        try:
+            with self._opened("rw") as connection:
+                ((verdict,), *_) = connection.execute("PRAGMA integrity_check(1)").fetchall()
+                return bool(verdict != "ok")
+        except sqlite3.DatabaseError as problem:
+            return _is_damage(problem)
+
+    @contextmanager
+    def _explained(self, done: str) -> Iterator[None]:
+        """Turn what SQLite and the system raise into one sentence."""
+        try:
+            yield
+        except (sqlite3.Error, OSError) as problem:
+            raise MlxbunError(
+                f"{self._name} {self._path} cannot be {done}: {_reason(problem)}.",
+                hint=_hint(problem),
+            ) from problem
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    return int(version)
+
+
+def _code(problem: sqlite3.Error) -> int:
+    """Return SQLite's primary result code (https://sqlite.org/rescode.html)."""
+    return int(getattr(problem, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _is_damage(problem: sqlite3.Error) -> bool:
+    return _code(problem) in _DAMAGE
+
+
+def _reason(problem: sqlite3.Error | OSError) -> str:
+    if isinstance(problem, OSError):
+        return problem.strerror or str(problem)
+    if _code(problem) == sqlite3.SQLITE_FULL:
+        return "the disk is full"
+    if _code(problem) == sqlite3.SQLITE_BUSY:
+        return "another process does not let go of it"
+    return str(problem)
+
+
+def _hint(problem: sqlite3.Error | OSError) -> str:
+    if isinstance(problem, sqlite3.Error) and _code(problem) == sqlite3.SQLITE_BUSY:
+        return "Find who uses it, for example with `lsof`, and try again."
+    return "Make room on the disk, check the folder's permissions, or set MLXBUN_HOME elsewhere."
