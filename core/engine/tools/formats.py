@@ -5,11 +5,12 @@ What stands for a call is text: markers that are single tokens are matched by th
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from core.engine.request import Tool, ToolUse
-from core.engine.tools.schema import kinds_map
+from core.engine.tools.schema import choices, kinds_map
 
 Format = dict[str, Any]
 
@@ -57,11 +58,13 @@ def schema(
     Args:
         parameters: the schema.
         style: how xgrammar is to write it.
-        excludes: texts that no string may hold.
+        excludes: texts that no string may hold, because they would end the value. Where the schema
+            bounds the length of strings they may after all: xgrammar can only do one of the two.
     """
     value = parameters if isinstance(parameters, bool) else dict(parameters)
     made: Format = {"type": "json_schema", "json_schema": value, "style": style}
-    return made | ({"excludes": list(excludes)} if excludes else {})
+    bounded = any(word in json.dumps(value) for word in ('"minLength"', '"maxLength"'))
+    return made if bounded or not excludes else made | {"excludes": list(excludes)}
 
 
 def arguments(tool: Tool, style: str = "json", excludes: Sequence[str] = ()) -> Format:
@@ -117,20 +120,18 @@ def _required(parameters: Mapping[str, Any]) -> Sequence[str]:
     return found if isinstance(found, list | tuple) else ()
 
 
-def within(parameters: Mapping[str, Any], value: Any) -> Format:
+def within(parameters: Mapping[str, Any], value: Any, excludes: Sequence[str] = ()) -> Format:
     """Return a parameter's value as JSON, valid under its schema within the tool's."""
     if not isinstance(value, Mapping):
-        return schema(True)
+        return schema(True, excludes=excludes)
     shared = {word: parameters[word] for word in ("$defs", "definitions") if word in parameters}
-    return schema({**shared, **value})
+    return schema({**shared, **value}, excludes=excludes)
 
 
-def choices(value: Any) -> Sequence[str]:
-    """Return the strings of an `enum` or a `const`; empty: it has none, or others too."""
-    if not isinstance(value, Mapping):
-        return ()
-    found = value.get("enum", [value["const"]] if "const" in value else [])
-    return found if isinstance(found, list) and all(isinstance(v, str) for v in found) else ()
+def plain_text(parameters: Mapping[str, Any], value: Any, free: str) -> Format:
+    """Return a string parameter's value as raw text: one of its choices, or what matches `free`."""
+    found = choices(value, parameters)
+    return either([text(choice) for choice in found]) if found else regex(free)
 
 
 def object_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:

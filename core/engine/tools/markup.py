@@ -6,11 +6,13 @@ import re
 from dataclasses import dataclass
 
 from core.engine.tools.arguments import read_object
-from core.engine.tools.calls import LONGEST_NAME, Reading, Steps
+from core.engine.tools.calls import Reading, Steps
 from core.engine.tools.source import Source, Wait
 from core.engine.tools.values import Framing, RawArguments
 
 _TAG = re.compile(r"[^<>\n]+")
+_LONGEST_TAG = 1000
+"""Characters of a tag, within it the name of a function or of an argument."""
 _ATTRIBUTE = re.compile(r"""(\w+)\s*=\s*["']([^"']*)["']""")
 
 
@@ -115,7 +117,7 @@ class TaggedCall:
 
     def _tag(self, end: str) -> Wait[tuple[str, bool | None]]:
         """Read a name up to `end`, with what is said about the value; "": there is none."""
-        tag = self._source.take(len((yield from self._source.ahead(_TAG, LONGEST_NAME))))
+        tag = self._source.take(len((yield from self._source.ahead(_TAG, _LONGEST_TAG))))
         if not (yield from self._source.skip(end)):
             return "", None
         attributes = dict(_ATTRIBUTE.findall(tag))

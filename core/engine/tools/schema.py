@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -94,6 +94,18 @@ def kind_of(value: Any) -> str:
         if isinstance(value, types):
             return kind
     return "object"
+
+
+def choices(schema: Any, root: Mapping[str, Any]) -> Sequence[str]:
+    """Return the strings of an `enum` or a `const`; empty: there is none, or not of strings."""
+    for _ in range(_FURTHEST):
+        if not isinstance(schema, Mapping) or "$ref" not in schema:
+            break
+        schema = resolve(schema["$ref"], root)
+    if not isinstance(schema, Mapping):
+        return ()
+    found = schema.get("enum", [schema["const"]] if "const" in schema else [])
+    return found if isinstance(found, list) and all(isinstance(v, str) for v in found) else ()
 
 
 def property_kinds(name: str, parameters: Mapping[str, Any]) -> frozenset[str]:

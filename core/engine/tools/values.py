@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from core.engine.tools.schema import decode, may_differ, property_kinds
+from core.engine.tools.schema import choices, decode, kinds_map, may_differ, property_kinds
 from core.engine.tools.source import Source, Stops, Wait, Written
 from core.engine.tools.tolerant import inside, quoted
 
@@ -47,6 +47,9 @@ class RawArguments:
             value.unwrap()
         allowed = property_kinds(key, self._parameters)
         allowed = allowed if text is None else frozenset({"string"}) if text else allowed
+        found = choices(kinds_map(self._parameters).get(key), self._parameters)
+        if found:
+            return (yield from self._chosen(key, value, found))
         if allowed == {"string"} or not (yield from self._undecided(allowed)):
             return (yield from self._stream(key, value))
         return (yield from self._decoded(key, value, allowed))
@@ -81,11 +84,18 @@ class RawArguments:
         self._source.settle()
         return value.closed
 
+    def _chosen(self, key: str, value: _Value, found: Sequence[str]) -> Written[bool]:
+        """Write one of some texts: white space around it is no part of it."""
+        raw = yield from value.whole()
+        if raw or value.closed:
+            text = raw if raw in found or raw.strip() not in found else raw.strip()
+            yield self._lead(key) + quoted(text)
+            self._empty = False
+            self._source.settle()
+        return value.closed
+
     def _decoded(self, key: str, value: _Value, allowed: frozenset[str]) -> Written[bool]:
-        parts: list[str] = []
-        while part := (yield from value.piece()):
-            parts.append(part)
-        raw = "".join(parts)
+        raw = yield from value.whole()
         written = decode(raw, allowed)
         if written is None and (value.closed or _is_begun_text(raw, allowed)):
             written = quoted(raw)
@@ -134,6 +144,13 @@ class _Value:
             self._tail = [text[kept:]]
             if kept:
                 return text[:kept]
+
+    def whole(self) -> Wait[str]:
+        """Return all of the value."""
+        parts: list[str] = []
+        while part := (yield from self.piece()):
+            parts.append(part)
+        return "".join(parts)
 
     def _next(self) -> Wait[str]:
         while True:

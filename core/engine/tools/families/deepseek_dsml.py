@@ -58,7 +58,7 @@ def block(tools: ToolUse, name: str) -> Format:
 
 def _call(tool: Tool) -> Format:
     begin = f'<{TOKEN}invoke name="{tool.name}">\n'
-    content = formats.arguments(tool, "deepseek_xml")
+    content = formats.arguments(tool, "deepseek_xml", excludes=(DIALECT.parameter_end,))
     return formats.tag(begin, content, f"</{TOKEN}invoke>\n")
 
 

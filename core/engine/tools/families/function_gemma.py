@@ -38,7 +38,7 @@ def _format(tool: Tool) -> Format:
     content = formats.listed(
         tool.parameters,
         lambda key, value: formats.sequence(formats.text(f"{key}:"), _value(tool, value)),
-        free=formats.sequence(formats.regex(r"\w+:"), formats.schema(True)),
+        free=formats.sequence(formats.regex(r"[a-zA-Z_]\w{0,59}:"), formats.schema(True)),
         separator=",",
     )
     return formats.tag(f"{BEGIN}call:{tool.name}{{", content, f"}}{END}")
@@ -48,13 +48,7 @@ def _value(tool: Tool, value: Any) -> Format:
     """Return what stands for a value: text between marks for strings, JSON for all else."""
     if kinds(value, tool.parameters) != {"string"}:
         return formats.within(tool.parameters, value)
-    choices = formats.choices(value)
-    content = (
-        formats.either([formats.text(choice) for choice in choices])
-        if choices
-        else formats.regex("[^<]*")
-    )
-    return formats.tag(QUOTE, content, QUOTE)
+    return formats.tag(QUOTE, formats.plain_text(tool.parameters, value, "[^<]*"), QUOTE)
 
 
 FAMILY = Family(

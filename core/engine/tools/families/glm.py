@@ -30,7 +30,9 @@ def call_format(tools: ToolUse) -> Format:
 
 def _call(tool: Tool) -> Format:
     return formats.tag(
-        f"<tool_call>{tool.name}", formats.arguments(tool, "glm_xml"), "</tool_call>"
+        f"<tool_call>{tool.name}",
+        formats.arguments(tool, "glm_xml", excludes=(blocks.GLM.parameter_end,)),
+        "</tool_call>",
     )
 
 

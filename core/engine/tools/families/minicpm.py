@@ -45,7 +45,9 @@ def _call(tool: Tool) -> Format:
         tool.parameters,
         lambda key, value: formats.tag(f'<param name="{key}">', _value(tool, value), "</param>"),
         free=formats.sequence(
-            formats.regex(r'<param name="\w+">'), formats.schema(True), formats.text("</param>")
+            formats.regex(r'<param name="\w+">'),
+            formats.schema(True, excludes=(DIALECT.parameter_end,)),
+            formats.text(DIALECT.parameter_end),
         ),
     )
     return formats.tag(f'<function name="{tool.name}">', content, "</function>")
@@ -54,11 +56,8 @@ def _call(tool: Tool) -> Format:
 def _value(tool: Tool, value: Any) -> Format:
     """Return what stands for a value: raw text for strings, JSON for all else."""
     if kinds(value, tool.parameters) != {"string"}:
-        return formats.within(tool.parameters, value)
-    choices = formats.choices(value)
-    if choices:
-        return formats.either([formats.text(choice) for choice in choices])
-    return formats.regex(f"({_PLAIN}|{_CDATA})?")
+        return formats.within(tool.parameters, value, excludes=(DIALECT.parameter_end,))
+    return formats.plain_text(tool.parameters, value, f"({_PLAIN}|{_CDATA})?")
 
 
 FAMILY = Family(

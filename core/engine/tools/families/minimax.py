@@ -45,7 +45,7 @@ def call_format(tools: ToolUse) -> Format:
 
 
 def _call(tool: Tool) -> Format:
-    content = formats.arguments(tool, "minimax_xml")
+    content = formats.arguments(tool, "minimax_xml", excludes=(DIALECT.parameter_end,))
     return formats.tag(f'<invoke name="{tool.name}">\n', content, "</invoke>\n")
 
 

@@ -41,7 +41,7 @@ def _format(tool: Tool) -> Format:
     def one(key: str, value: Any) -> Format:
         return formats.sequence(formats.text(f"{key}="), formats.within(tool.parameters, value))
 
-    free = formats.sequence(formats.regex(r"[a-zA-Z_]\w*="), formats.schema(True))
+    free = formats.sequence(formats.regex(r"[a-zA-Z_]\w{0,59}="), formats.schema(True))
     content = formats.listed(tool.parameters, one, free, separator=", ")
     return formats.tag(f"{tool.name}(", content, ")")
 

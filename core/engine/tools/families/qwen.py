@@ -35,7 +35,11 @@ def call_format(tools: ToolUse) -> Format:
 
 def _call(tool: Tool) -> Format:
     begin = f"<tool_call>\n<function={tool.name}>\n"
-    return formats.tag(begin, formats.arguments(tool, "qwen_xml"), "\n</function>\n</tool_call>")
+    return formats.tag(
+        begin,
+        formats.arguments(tool, "qwen_xml", excludes=(blocks.QWEN.parameter_end,)),
+        "</function>\n</tool_call>",
+    )
 
 
 FAMILY = Family(
