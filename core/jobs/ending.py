@@ -13,7 +13,10 @@ if TYPE_CHECKING:
     from core.jobs.job import Job
     from core.jobs.log import Event
 
-GONE = "Its process ended without a word: it was killed, ran out of memory or crashed."
+GONE = (
+    "Its process ended without a word: it was killed, it crashed, or the disk had no room for its "
+    "last words."
+)
 _WORDS = 300  # characters of the last line that the row holds
 
 

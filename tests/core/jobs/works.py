@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import resource
+import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import core.jobs.run
 from core.errors import DoesNotFit
-from core.jobs import Cancelled, JobRun, Outcome
+from core.jobs import Cancelled, Job, JobRun, JobStore, Outcome
 
 
 def quick(run: JobRun) -> Outcome:
@@ -101,3 +104,32 @@ def until(run: JobRun) -> Outcome:
         run.check()
         time.sleep(0.01)
     return Outcome(output_dir=str(gate))
+
+
+def unkept(_run: JobRun) -> Outcome:
+    """Be killed between the log's last event and the row."""
+    save = JobStore.save
+
+    def save_or_die(self: JobStore, job: Job) -> bool:
+        if job.is_over:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return save(self, job)
+
+    JobStore.save = save_or_die  # type: ignore[method-assign]
+    return Outcome(output_dir="/made/here")
+
+
+def cramped(run: JobRun) -> Outcome:
+    """Run on a disk that is full, for a while or for good."""
+    run.metric("train", 1, 1.0)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    size = run.job.log_path.stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, limits[1]))
+    for step in range(2, 300):
+        run.metric("train", step, 1.0, progress=step / 300)
+        time.sleep(0.005)
+    if run.config["for_good"]:
+        core.jobs.run._FAREWELL = 0.5
+    else:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    return Outcome(output_dir="/made/here")
