@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal
 
-from core.errors import StoreCorrupt, UsageProblem
+from core.errors import MlxbunError, StoreCorrupt, UsageProblem
 from core.paths import atomic_write
 
 if TYPE_CHECKING:
@@ -277,7 +277,7 @@ def write_config(path: Path, name: str, value: Any | None) -> None:
 
     Raises:
         StoreCorrupt: the file that is there cannot be read.
-        OSError: the file cannot be written; the old one stays.
+        MlxbunError: the file cannot be written; the old one stays.
     """
     import tomlkit
 
@@ -288,5 +288,11 @@ def write_config(path: Path, name: str, value: Any | None) -> None:
         document.pop(name, None)
     else:
         document[name] = value
-    with atomic_write(path) as file:
-        file.write(tomlkit.dumps(document).encode("utf-8"))
+    try:
+        with atomic_write(path) as file:
+            file.write(tomlkit.dumps(document).encode("utf-8"))
+    except OSError as problem:
+        raise MlxbunError(
+            f"The config file {path} cannot be written: {problem.strerror or problem}.",
+            hint="Make room and its folder writable, or set MLXBUN_HOME to another folder.",
+        ) from problem

@@ -36,6 +36,9 @@ A new key does not raise it.
 # What JSON lets stand as it is, and a terminal obeys: controls, ends of lines, directions of text.
 _UNSEEN = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
+# What a name may bring into a sentence, and a terminal would obey: all that, and more controls.
+_OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
 
 class Console:
     """Writes tables, records, text and progress.
@@ -119,11 +122,11 @@ class Console:
     def note(self, line: str) -> None:
         """Tell a person something that is not data, on stderr; not with `--quiet`."""
         if not self.quiet:
-            self._streams.tell(line + "\n")
+            self.reply(line)
 
     def reply(self, line: str) -> None:
         """Tell a person what was asked for at the keyboard, on stderr."""
-        self._streams.tell(line + "\n")
+        self._streams.tell(_OBEYED.sub("\N{REPLACEMENT CHARACTER}", line) + "\n")
 
     def error(self, error: MlxbunError, *, event: str = "failed") -> None:
         """Say what went wrong and what to do next; as `fail`."""

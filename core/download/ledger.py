@@ -248,8 +248,9 @@ class Ledger:
                 yield connection
                 connection.execute("COMMIT")
         except (sqlite3.Error, OSError) as problem:
+            reason = getattr(problem, "strerror", None) or problem
             raise MlxbunError(
-                f"The list of downloads in {self._path} cannot be written: {problem}.",
+                f"The list of downloads in {self._path} cannot be written: {reason}.",
                 hint="Make its folder writable, or set MLXBUN_CACHE to another one.",
             ) from problem
 

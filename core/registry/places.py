@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 PREFIX = "models--"
 
 _ID_PART = re.compile(r"[A-Za-z0-9_.-]+")
+_MOST_ID_PARTS = 2  # org/name
 _LONGEST_REF = 1024  # bytes; a commit has 40
 _MODEL_ENDINGS = (".safetensors", ".gguf")
 _HELPERS = (".DS_Store", "Thumbs.db", "desktop.ini")  # huggingface_hub passes over them, too
@@ -98,6 +99,13 @@ def repositories(hub_cache: Path) -> list[Path]:
 def name_of(repository: Path) -> str:
     """Return the repo id that a repository's folder stands for."""
     return repository.name.removeprefix(PREFIX).replace("--", "/")
+
+
+def has_repo_id(repository: Path) -> bool:
+    """Return whether a repository's folder is called as a repository of the Hub can be."""
+    parts = repository.name.removeprefix(PREFIX).split("--")
+    plain = all(part.strip(".") != "" and _ID_PART.fullmatch(part) for part in parts)
+    return plain and len(parts) <= _MOST_ID_PARTS
 
 
 def canonical(repository: Path) -> Place:
@@ -190,8 +198,7 @@ def _snapshot(repository: Path, commit: str, refs: tuple[str, ...]) -> Place:
 
 def _obstacle(repository: Path, folder: Path) -> str | None:
     """Return why a snapshot cannot be looked into, or None."""
-    name = repository.name.removeprefix(PREFIX)
-    if any(part.strip(".") == "" or not _ID_PART.fullmatch(part) for part in name.split("--")):
+    if not has_repo_id(repository):
         return "the name of its folder is no repo id"
     snapshot = f"its snapshot {printable(folder.name, 15)}"
     try:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from core.errors import Ambiguous, BadModelFiles, NotFound, StoreCorrupt, UsageProblem
 from core.registry.facts import check_folder, find_damage
 from core.registry.files import printable
-from core.registry.places import Place, find_places, snapshots
+from core.registry.places import Place, find_places, has_repo_id, snapshots
 from core.registry.starter import STARTER_IDS
 
 if TYPE_CHECKING:
@@ -217,6 +217,8 @@ def _checked(place: Place, *, revision: str | None = None) -> ModelRef:
 def _mending(place: Place) -> str:
     if place.repository is None:
         return f"Mend the files in {place.folder}, or choose another model."
+    if not has_repo_id(place.repository):  # `mlxbun download` would refuse the name
+        return f"Choose another model: no download mends {place.repository}."
     return f"`mlxbun download {printable(place.name)}` may mend it; or choose another model."
 
 

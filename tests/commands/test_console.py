@@ -83,6 +83,16 @@ def test_every_event_is_one_line_and_carries_the_version() -> None:
     )
 
 
+@pytest.mark.parametrize("json_mode", [True, False])
+def test_words_for_people_move_no_cursor(json_mode: bool) -> None:
+    sink = Sink(json_mode=json_mode)
+    sink.console.note("a\x1b[2J\x9b31m\u202eb\n\tc")
+    sink.console.error(NotFound("no a\rb\x1b[2J", hint="try \x1b]0;t\x07"))
+    told = sink.err.getvalue()
+    assert all(character.isprintable() for character in told.replace("\n", "").replace("\t", ""))
+    assert "\n\tc\n" in told
+
+
 @pytest.mark.parametrize("indented", [True, False])
 def test_json_moves_no_cursor_and_ends_no_line(indented: bool) -> None:
     sink = Sink(json_mode=True)

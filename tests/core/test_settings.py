@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from core.errors import StoreCorrupt, UsageProblem
+from core.errors import MlxbunError, StoreCorrupt, UsageProblem
 from core.settings import Settings, merge_settings, read_config, write_config
 
 
@@ -124,6 +126,17 @@ def test_a_broken_file_is_named_and_not_overwritten(tmp_path: Path, content: byt
     with pytest.raises(StoreCorrupt):
         write_config(path, "port", 1)
     assert path.read_bytes() == content
+
+
+def test_a_file_that_cannot_be_written_is_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(path: Path) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("core.settings.atomic_write", full)
+    with pytest.raises(MlxbunError, match=r"config\.toml cannot be written: No space left"):
+        write_config(tmp_path / "config.toml", "port", 1)
 
 
 def test_writing_keeps_comments_and_order(tmp_path: Path) -> None:

@@ -189,6 +189,13 @@ def test_no_file_is_an_empty_list_and_reading_makes_none(file: Path) -> None:
     assert not file.parent.exists()
 
 
+def test_what_the_system_refuses_is_told_in_words(file: Path) -> None:
+    file.parent.parent.mkdir(parents=True, exist_ok=True)
+    file.parent.write_bytes(b"")
+    with pytest.raises(MlxbunError, match=r"cannot be written: \w[\w ]+\.$"):
+        Ledger(file).begin(REPO, "main")
+
+
 def test_a_folder_in_its_place_is_one_sentence(file: Path) -> None:
     file.mkdir(parents=True)
     with pytest.raises(MlxbunError) as caught:

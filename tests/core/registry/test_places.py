@@ -148,8 +148,9 @@ def test_damage_in_one_repository_stays_there(hub: Path, tmp_path: Path) -> None
     assert problems["org/empty"] == "it has no snapshot"
 
 
-def test_a_folder_whose_name_is_no_repo_id(hub: Path) -> None:
-    add_model(hub, "a/b").parents[1].rename(hub / "models--..--..--etc")
+@pytest.mark.parametrize("name", ["..--..--etc", "a--b--c", "a b", "org--"])
+def test_a_folder_whose_name_is_no_repo_id(hub: Path, name: str) -> None:
+    add_model(hub, "a/b").parents[1].rename(hub / f"models--{name}")
     (place,) = [place for place in find_places(hub) if place.problem]
     assert place.problem == "the name of its folder is no repo id"
     assert place.folder.is_relative_to(hub)

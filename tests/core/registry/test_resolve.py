@@ -273,6 +273,13 @@ def test_truncated_weights_are_not_used(cache: Path) -> None:
     assert found.model_id == "org/whole"
 
 
+def test_no_download_is_advised_for_what_none_can_mend(cache: Path) -> None:
+    add_model(cache, "a/b").parents[1].rename(cache / "models--..--etc")
+    with pytest.raises(BadModelFiles, match="no repo id") as caught:
+        resolve_model("../etc", hub_cache=cache)
+    assert "mlxbun download" not in (caught.value.hint or "")
+
+
 def test_a_model_of_another_kind_is_no_default(cache: Path) -> None:
     add_model(cache, "org/embeds", config=b'{"model_type": "bert"}')
     assert default_model(hub_cache=cache) is None
