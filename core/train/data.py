@@ -7,7 +7,7 @@ is all training rows, of which `valid_split` keeps a share for validation.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,16 +120,6 @@ def load_dataset(config: TrainConfig, tokenizer: Tokenizer) -> Dataset:
     if config.early_stopping and not (valid and config.steps_per_eval):
         raise UsageProblem("early_stopping needs validation data and steps_per_eval.")
     return Dataset(format=form, train=tuple(train), valid=tuple(valid), broken=tuple(broken))
-
-
-def with_response_only(items: Sequence[Item], *, response_only: bool) -> tuple[Item, ...]:
-    """Return rows whose masks say what a likelihood loss counts."""
-    if response_only:
-        return tuple(items)
-    return tuple(
-        replace(item, response=item.everything) if isinstance(item, Encoded) else item
-        for item in items
-    )
 
 
 def find_files(path: Path) -> tuple[Path, Path | None]:

@@ -1,0 +1,237 @@
+"""One step of a training: gradients of its batches added up, clipped, and AdamW's update.
+
+AdamW is Loshchilov and Hutter's (2019, arXiv:1711.05101) with bias correction; B may have another
+learning rate than A (LoRA+: Hayou et al. 2024, arXiv:2402.12354).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import mlx.core as mx
+from mlx.optimizers import AdamW
+
+from core.train.arrays import number
+from core.train.backward import (
+    checkpointed,
+    segmented_value_and_grads,
+    split_mlps,
+    value_and_grads,
+)
+from core.train.config import TrainConfig
+from core.train.data import sequences
+from core.train.encode import Item
+from core.train.head import Split
+from core.train.lora import Arrays, seed_dropout, set_trainable, stop_dropout, trainable
+from core.train.objective import Batch, Objective, Scores, Totals, means, response_tokens
+
+_BETAS = [0.9, 0.999]
+_EPSILON = 1e-8
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepResult:
+    """What a step's gradients were taken of."""
+
+    loss: float
+    """Of all its batches together, in nats."""
+    accuracy: float | None
+    """Share of the pairs in which the chosen response was preferred; None: no pairs."""
+    grad_norm: float
+    """Euclidean norm of the gradient before it was clipped."""
+    tokens: int
+    """Tokens that were computed, without padding."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A loss over a data set."""
+
+    loss: float
+    """The method's, in nats."""
+    perplexity: float
+    """e to the mean negative log-likelihood of a response's token, of pairs the chosen ones'."""
+    accuracy: float | None
+    """Share of the pairs in which the chosen response is preferred; None: no pairs."""
+
+
+class Optimizer:
+    """AdamW over A and B."""
+
+    def __init__(self, config: TrainConfig, parameters: Arrays) -> None:
+        """Begin with empty moments."""
+        self._ratio = config.lora_plus_ratio
+        self._parts = {
+            kind: AdamW(
+                0.0,
+                betas=_BETAS,
+                eps=_EPSILON,
+                weight_decay=config.weight_decay,
+                bias_correction=True,
+            )
+            for kind in ("lora_a", "lora_b")
+        }
+        for kind, part in self._parts.items():
+            part.init(_of_kind(parameters, kind))
+
+    def update(self, parameters: Arrays, grads: Arrays, rate: float) -> Arrays:
+        """Return the parameters after one step.
+
+        Args:
+            parameters: A and B by their paths.
+            grads: their gradients.
+            rate: A's learning rate.
+        """
+        changed: Arrays = {}
+        for kind, part in self._parts.items():
+            part.learning_rate = rate * (self._ratio if kind == "lora_b" else 1)
+            mine = _of_kind(grads, kind)
+            changed |= part.apply_gradients(mine, {name: parameters[name] for name in mine})
+        return {name: changed[name] for name in parameters}
+
+    @property
+    def arrays(self) -> Arrays:
+        """The moments and the count of steps, by names of their own."""
+        found: Arrays = {}
+        for kind, part in self._parts.items():
+            found[f"{kind}/step"] = part.state["step"]
+            for name, moments in part.state.items():
+                if isinstance(moments, dict):
+                    found |= {f"{name}/{moment}": moments[moment] for moment in ("m", "v")}
+        return found
+
+    def restore(self, arrays: Arrays) -> None:
+        """Go on from what `arrays` was."""
+        for kind, part in self._parts.items():
+            part.state["step"] = arrays[f"{kind}/step"]
+            for name, moments in part.state.items():
+                if isinstance(moments, dict):
+                    moments |= {moment: arrays[f"{name}/{moment}"] for moment in ("m", "v")}
+
+
+class Stepper:
+    """Computes steps and measurements of one model."""
+
+    def __init__(self, config: TrainConfig, model: Any, split: Split) -> None:
+        """Take the configuration and the model with its adapters."""
+        self._config = config
+        self._model = model
+        self._split = split
+        self._objective = Objective(config, model, split)
+
+    def gradients(
+        self, items: Sequence[Item], batches: Sequence[tuple[int, ...]], step: int
+    ) -> tuple[StepResult, Arrays]:
+        """Return the loss and the gradient of a step's batches, as of one large batch.
+
+        Args:
+            items: the training rows.
+            batches: rows of each batch.
+            step: from 1; the dropout follows from it.
+        """
+        rows = [items[row] for batch in batches for row in batch]
+        totals = self._objective.totals(rows)
+        scores: Scores | None = None
+        grads: Arrays = {}
+        with self._memory_savers():
+            for place, chosen in enumerate(batches):
+                seed_dropout(self._model, self._config.seed, step, place)
+                batch = self._objective.batch(items, chosen)
+                found, more = self._batch_gradients(batch, totals)
+                grads = {name: grads[name] + g if grads else g for name, g in more.items()}
+                scores = scores.plus(found) if scores else found
+                mx.eval(grads, scores.loss, scores.wins)
+        assert scores is not None
+        grads, norm = clip(grads, self._config.grad_clip_norm)
+        mx.eval(grads, norm)
+        pairs = len(rows) if self._config.pairs else 0
+        told = means(scores, tokens=response_tokens(rows), pairs=pairs)
+        return (
+            StepResult(
+                loss=told["loss"],
+                accuracy=told.get("accuracy"),
+                grad_norm=number(norm),
+                tokens=sum(len(part.tokens) for row in rows for part in sequences(row)),
+            ),
+            grads,
+        )
+
+    def measure(self, items: Sequence[Item], batches: Sequence[tuple[int, ...]]) -> Measured:
+        """Return the loss over rows, without dropout."""
+        rows = [items[row] for batch in batches for row in batch]
+        objective = Objective(self._config, self._model, self._split)
+        totals = objective.totals(rows)
+        stop_dropout(self._model)
+        scores: Scores | None = None
+        for chosen in batches:
+            batch = objective.batch(items, chosen)
+            objective.prepare(batch)
+            found = objective.scores(self._split.body(batch.inputs), batch, totals)
+            scores = scores.plus(found) if scores else found
+            mx.eval(scores.loss, scores.nll, scores.wins)
+            objective.forget()
+        assert scores is not None
+        pairs = len(rows) if self._config.pairs else 0
+        told = means(scores, tokens=response_tokens(rows), pairs=pairs)
+        return Measured(
+            loss=told["loss"],
+            perplexity=_exp(told["nll"]),
+            accuracy=told.get("accuracy"),
+        )
+
+    def _batch_gradients(self, batch: Batch, totals: Totals) -> tuple[Scores, Arrays]:
+        self._objective.prepare(batch)
+
+        def finish(states: mx.array) -> tuple[mx.array, ...]:
+            scores = self._objective.scores(states, batch, totals)
+            return scores.loss, scores.nll, scores.wins
+
+        parts = (self._model, self._split, batch.inputs, finish)
+        size = self._config.segment_size
+        values, grads = (
+            segmented_value_and_grads(*parts, size=size) if size else value_and_grads(*parts)
+        )
+        loss, nll, wins = values
+        return Scores(loss=loss, nll=nll, wins=wins), grads
+
+    def _memory_savers(self) -> AbstractContextManager[Any]:
+        stack = ExitStack()
+        if self._config.grad_checkpoint:
+            stack.enter_context(checkpointed(self._split.layers))
+        if self._config.mlp_split:
+            stack.enter_context(split_mlps(self._split.layers))
+        return stack
+
+
+def clip(grads: Arrays, most: float) -> tuple[Arrays, mx.array]:
+    """Return gradients whose norm is at most `most`, and the norm that they had.
+
+    Args:
+        grads: by path.
+        most: 0: any norm.
+    """
+    norm = mx.sqrt(sum((mx.square(g).sum() for g in grads.values()), mx.array(0.0)))
+    if not most:
+        return grads, norm
+    factor = mx.minimum(most / (norm + 1e-6), 1.0)
+    return {name: g * factor for name, g in grads.items()}, norm
+
+
+def apply(model: Any, optimizer: Optimizer, grads: Arrays, rate: float) -> None:
+    """Change a model's adapters by one step."""
+    changed = optimizer.update(trainable(model), grads, rate)
+    set_trainable(model, changed)
+    mx.eval(changed, optimizer.arrays)
+
+
+def _exp(value: float) -> float:
+    """Return e to a number, infinite where that is beyond a float."""
+    return math.exp(value) if value < 700 else math.inf
+
+
+def _of_kind(arrays: Arrays, kind: str) -> Arrays:
+    return {name: array for name, array in arrays.items() if name.endswith(kind)}
