@@ -113,7 +113,7 @@ class BatchShaping:
         """Return the shaped logits.
 
         Args:
-            logits: [B, V].
+            logits: [B, V]; may be changed.
             current: the tokens that they follow, which the histories do not hold yet. [B]
         """
         if self._bias:

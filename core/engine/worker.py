@@ -67,8 +67,8 @@ class Worker:
     """The rows that run on one loaded model.
 
     Attributes:
-        rows: the running rows by number, negative for those that wait for another answer's
-            prompt; other threads only read its length.
+        rows: the admitted rows by number, negative for those that are not in the batch yet: they
+            wait for another answer's prompt; other threads only read its length.
         counters: what happened since the start.
         kv_bytes: KV of the running rows after the last turn.
         beat: clock at the last sign of life, in seconds.
@@ -148,29 +148,37 @@ class Worker:
     def _admit(self) -> None:
         while row := self._inbox.next_row(len(self.rows), self._may_start):
             row.admitted_at = self._clock()
-            self._start(row)
+            self._start(self._let_wait(row))
             row.start_seconds = self._clock() - row.admitted_at
 
     def _may_start(self, row: Row) -> bool:
         running = [(each.length, each.to_come) for each in self.rows.values()]
         return self._admission.fits((row.length, row.to_come), running)
 
-    def _start(self, row: Row) -> None:
-        """Put a row into the batch, or let it wait until another answer's prompt is computed.
+    def _let_wait(self, row: Row) -> int:
+        """Give a row a place among those that are not in the batch yet, and return its number.
+
+        It keeps the place until it is in the batch, so that no failure in between loses it.
+        """
+        number = next(self._numbers)
+        self.rows[number] = row
+        return number
+
+    def _start(self, number: int) -> None:
+        """Put a row into the batch, unless it waits until another answer's prompt is computed.
 
         A row that starts again after a failed step goes on where it was.
         """
+        row = self.rows[number]
         family = row.family
         if family is None:
-            self._insert(row, self._look_up(row, row.tokens))
+            self._insert(number, self._look_up(row, row.tokens))
         elif family.kv:
             caches = family.kv.prefix(family.shared, family.shared)
             row.cached = row.cached if row.answer else family.cached
-            self._insert(row, Hit(length=family.shared, caches=caches))
+            self._insert(number, Hit(length=family.shared, caches=caches))
         elif family.leader is None:
-            self._lead(row, family)
-        else:
-            self.rows[next(self._numbers)] = row
+            self._lead(number, family)
 
     def _look_up(self, row: Row, tokens: list[int]) -> Hit | None:
         """Return what the cache knows of a row's beginning, short of the last of `tokens`."""
@@ -179,16 +187,17 @@ class Worker:
             row.cached = hit.length if hit else 0
         return hit
 
-    def _insert(self, row: Row, hit: Hit | None, *boundaries: int) -> None:
-        """Put a row into the batch.
+    def _insert(self, number: int, hit: Hit | None, *boundaries: int) -> None:
+        """Put a row into the batch, where it has another number.
 
         Args:
-            row: the row.
+            number: of its place among those that wait.
             hit: what is known of its beginning.
             boundaries: more lengths at which its KV is to be taken.
         """
+        row = self.rows[number]
         tokens, known = row.tokens, hit.length if hit else 0
-        number = self._runner.insert(
+        inserted = self._runner.insert(
             cut(tokens, known, tuple(sorted({*row.boundaries, *boundaries}))),
             max_tokens=row.to_come,
             sampling=row.sampling,
@@ -198,20 +207,21 @@ class Worker:
             constraint=row.constraint,
             logprobs=row.logprobs,
         )
-        self.rows[number] = row
+        del self.rows[number]
+        self.rows[inserted] = row
         row.pending = False
         self.counters.prompt_tokens += len(tokens) - known
 
-    def _lead(self, row: Row, family: Family) -> None:
+    def _lead(self, number: int, family: Family) -> None:
         """Let a row compute the prompt for all members of its family."""
+        row = self.rows[number]
         family.leader = row
         hit = self._look_up(row, row.prompt)
         family.cached = hit.length if hit else 0
         if hit and hit.length == family.shared:  # there is nothing left to compute
             self._share(family, hit.caches)
-            self._start(row)
         else:
-            self._insert(row, hit, family.shared)
+            self._insert(number, hit, family.shared)
 
     def _share(self, family: Family, caches: list[Any]) -> None:
         """Hand the KV of a prompt to the members that wait for it, and to those to come."""
@@ -221,9 +231,8 @@ class Worker:
 
     def _start_members(self, family: Family) -> None:
         """Start the members that wait for the prompt."""
-        waiting = [n for n, row in self.rows.items() if n < 0 and row.family is family]
-        for row in [self.rows.pop(number) for number in waiting]:
-            self._start(row)
+        for number in [n for n, row in self.rows.items() if n < 0 and row.family is family]:
+            self._start(number)
 
     def _release_families(self) -> None:
         """Let the KV of prompts go that every answer has."""
@@ -350,22 +359,23 @@ class Worker:
             given_up = [max(rows, key=lambda row: row.length)] if rows and fruitless else []
             self._tokens_at_failure = self.counters.generated_tokens
         reason = " ".join(str(error).split()) or type(error).__name__
+        for row in given_up:
+            row.pending = False
+            row.generation.fail(EngineFailed(f"The generation failed: {reason}"))
+            self.counters.failed += 1
+        self._start_again([row for row in rows if not any(row is each for each in given_up)])
+
+    def _start_again(self, rows: list[Row]) -> None:
+        """Go on with rows after a failed step, of which their constraints may have heard more."""
         for row in rows:
-            row.pending = not any(row is each for each in given_up)
+            row.pending = True
             if row.family:
                 row.family.forget()
-        for row in rows:
-            if row.pending:
-                self._start_again(row)
-            else:
-                row.generation.fail(EngineFailed(f"The generation failed: {reason}"))
-                self.counters.failed += 1
-
-    def _start_again(self, row: Row) -> None:
-        """Go on with a row after a failed step, of which its constraint may have heard more."""
-        if row.constraint:
-            row.constraint.restart(row.answer)
-        self._start(row)
+            if row.constraint:
+                row.constraint.restart(row.answer)
+        for number in [self._let_wait(row) for row in rows]:
+            if number in self.rows:  # unless a member of its family has started it
+                self._start(number)
 
 
 def most_prefill(loaded: LoadedModel) -> int:

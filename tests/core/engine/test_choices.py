@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from core.engine.batch import BatchRunner
 from core.engine.choices import choice_seed
 from core.engine.engine import Engine
 from core.engine.events import TextDelta
@@ -186,6 +187,28 @@ def test_choices_go_on_after_running_out_of_memory(
     for _, end in results:
         assert len(end.logprobs or ()) == end.usage.completion_tokens
     assert engine.stats().failed_rows == 0
+    settled(engine)
+
+
+@pytest.mark.parametrize("insertion", range(4))
+def test_no_row_is_lost_when_it_cannot_be_put_into_the_batch(
+    open_tiny: OpenEngine, monkeypatch: pytest.MonkeyPatch, insertion: int
+) -> None:
+    expected = singles(open_tiny(), 3)
+    engine = open_tiny()
+    runner, count = worker_of(engine)._runner, 0
+
+    def insert(*args: Any, **kwargs: Any) -> int:
+        nonlocal count
+        count += 1
+        if count - 1 == insertion:
+            raise OUT
+        return BatchRunner.insert(runner, *args, **kwargs)
+
+    monkeypatch.setattr(runner, "insert", insert)
+    generations = submit(engine, 3)
+    assert [finish(each)[0] for each in generations] == expected
+    assert count >= 3
     settled(engine)
 
 
