@@ -60,7 +60,16 @@ class Stale(Exception):
     """What was agreed with the Hub does not hold any more: the files have to be offered again.
 
     Never leaves this package. The text is why, as a clause.
+
+    Attributes:
+        wish: the seconds until then that the Hub asks for; None: it asks for none.
+        unwell: the Hub was not well; else something has changed, which does not happen often.
     """
+
+    def __init__(self, reason: str, *, wish: float | None = None, unwell: bool = False) -> None:
+        super().__init__(reason)
+        self.wish = wish
+        self.unwell = unwell
 
 
 class _Trouble(Exception):
@@ -145,7 +154,7 @@ class Carrier:
                 failures += 1
                 if _COMMIT.search(path) and not trouble.unreachable:
                     # It may have been made all the same: whoever asks again looks first.
-                    raise Stale(trouble.reason) from None
+                    raise Stale(trouble.reason, wish=trouble.wish, unwell=True) from None
                 self._wait(trouble, failures, body, url)
             if start is not None:
                 body.seek(start)

@@ -259,13 +259,13 @@ class _Run:
                 return self._hub.commit(group, hashes, card=card, message=message)
             except Stale as problem:
                 failures += 1
-                if failures >= _OFFERS:
+                if failures >= (self._pace.patience.tries if problem.unwell else _OFFERS):
                     raise UploadFailed(
                         f"The Hub does not take what is uploaded to {self._plan.request.target}:"
                         f" {problem}.",
                         hint=f"Try again later. {_KEPT}",
                     ) from None
-                wait = self._pace.patience.wait(failures)
+                wait = self._pace.patience.wait(failures, wish=problem.wish)
                 self._meter.retrying("the upload", str(problem), failures, wait)
             self._ending.wait(wait)
 

@@ -49,7 +49,10 @@ def parse_target(repo_id: str, branch: str | None = None) -> Target:
         )
     if branch is None:
         return Target(repo_id=repo_id)
-    name = parse_name(f"{repo_id}@{branch}")
+    try:
+        name = parse_name(f"{repo_id}@{branch}")
+    except UsageProblem as problem:
+        raise UsageProblem(problem.message, hint="Name a branch: --revision BRANCH.") from None
     if name.is_commit:
         raise UsageProblem(
             f"{branch} is a commit, and nothing can be added to one.",

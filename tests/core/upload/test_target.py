@@ -31,7 +31,8 @@ def test_branches() -> None:
     assert str(parse_target("org/name", "main")) == "org/name"
     assert str(parse_target("org/name", "v1/try")) == "org/name@v1/try"
     for bad in ("..", "a..b", "x.lock", "", "a b"):
-        with pytest.raises(UsageProblem, match="is no revision"):
+        with pytest.raises(UsageProblem, match="is no revision") as caught:
             parse_target("org/name", bad)
+        assert "--revision BRANCH" in str(caught.value.hint)
     with pytest.raises(UsageProblem, match="is a commit"):
         parse_target("org/name", "0123456789" * 4)

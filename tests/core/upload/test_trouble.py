@@ -99,6 +99,24 @@ def test_a_hub_that_asks_to_wait(desk: Desk, headers: dict[str, str]) -> None:
     assert waited.wait == (0.05 if "soon" not in headers.values() else 0.005)
 
 
+@pytest.mark.parametrize(
+    ("headers", "wait"), [({"Retry-After": "3"}, 0.05), ({"Retry-After": "soon"}, 0.005)]
+)
+def test_a_hub_that_asks_to_wait_with_the_commit(
+    desk: Desk, headers: dict[str, str], wait: float
+) -> None:
+    desk.hub.refusals = [Refusal(path="/commit/", status=429, headers=headers)]
+    patience = replace(QUICK.patience, longest_wish=0.05, chance=lambda: 0.0)
+    desk.upload(pace=replace(QUICK, patience=patience))
+    assert [waited.wait for waited in desk.told(Retrying)] == [wait]
+
+
+def test_a_hub_that_takes_no_commit_for_a_while_is_tried_as_often_as_any(desk: Desk) -> None:
+    desk.hub.refusals = [Refusal(path="/commit/", status=429, times=7)]
+    desk.upload(pace=replace(QUICK, patience=replace(QUICK.patience, tries=8)))
+    assert len(desk.hub.commits) == 1
+
+
 def test_an_address_that_has_expired_is_asked_for_anew(desk: Desk) -> None:
     desk.hub.refusals = [Refusal(method="PUT", path="/object/", status=403, times=2)]
     desk.upload()
