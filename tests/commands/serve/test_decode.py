@@ -222,6 +222,30 @@ def test_white_space_can_be_forbidden() -> None:
     assert grammar == GrammarSpec(kind="json_schema", source={}, any_whitespace=False)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "grammar"),
+    [
+        ({"json": {"a": 1}}, GrammarSpec(kind="json_schema", source={"a": 1})),
+        ({"json_object": True}, GrammarSpec(kind="json")),
+        ({"regex": "a+"}, GrammarSpec(kind="regex", source="a+")),
+        ({"choice": ["a", "b"]}, GrammarSpec(kind="choice", source=("a", "b"))),
+        ({"grammar": "root"}, GrammarSpec(kind="ebnf", source="root")),
+        (
+            {"json": {}, "disable_any_whitespace": True},
+            GrammarSpec(kind="json_schema", source={}, any_whitespace=False),
+        ),
+        (
+            {"type": "object", "json": {}},
+            GrammarSpec(kind="json_schema", source={"type": "object", "json": {}}),
+        ),
+    ],
+)
+def test_structured_outputs_are_a_schema_or_say_what_they_are(
+    wanted: dict[str, Any], grammar: GrammarSpec
+) -> None:
+    assert _chat(structured_outputs=wanted).request.grammar == grammar
+
+
 def test_arguments_that_are_nested_too_deeply_stay_as_they_came() -> None:
     text = '{"a":' * 80 + "1" + "}" * 80
     call = {"id": "c1", "function": {"name": "f", "arguments": text}}

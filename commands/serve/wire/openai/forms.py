@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 from commands.serve.wire.openai.nesting import check_nesting
-from core.engine.request import GrammarSpec
+from core.engine.request import GrammarKind, GrammarSpec
 from core.errors import BadRequest
 
 if TYPE_CHECKING:
@@ -27,8 +28,7 @@ def decode_form(call: SamplingFields) -> GrammarSpec | None:
     if format_ is not None:
         return format_
     if call.structured_outputs is not None:
-        check_nesting(call.structured_outputs, "structured_outputs")
-        return GrammarSpec(kind="json_schema", source=call.structured_outputs)
+        return _from_structured_outputs(call.structured_outputs)
     if call.guided_regex is not None:
         return GrammarSpec(kind="regex", source=call.guided_regex)
     if call.guided_choice is not None:
@@ -51,3 +51,40 @@ def _from_response_format(wanted: ResponseFormat | None) -> GrammarSpec | None:
     return GrammarSpec(
         kind="json_schema", source=form.schema, any_whitespace=form.any_whitespace is not False
     )
+
+
+def _from_structured_outputs(wanted: dict[str, Any]) -> GrammarSpec:
+    """Read a bare schema, or vLLM's object, which names the form with one of its own words."""
+    check_nesting(wanted, "structured_outputs")
+    named = [name for name in wanted if name in _NAMED]
+    if len(named) != 1 or set(wanted) - set(named) - _BESIDE:
+        return GrammarSpec(kind="json_schema", source=wanted)
+    name = named[0]
+    kind, is_right, what = _NAMED[name]
+    if not is_right(wanted[name]):
+        raise BadRequest(f"structured_outputs.{name} must be {what}.", field="structured_outputs")
+    source = wanted[name]
+    return GrammarSpec(
+        kind=kind,
+        source=None if kind == "json" else tuple(source) if kind == "choice" else source,
+        any_whitespace=not wanted.get("disable_any_whitespace"),
+    )
+
+
+def _is_choice(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+# None of these words has a meaning in JSON Schema.
+_NAMED: dict[str, tuple[GrammarKind, Callable[[Any], bool], str]] = {
+    "json": ("json_schema", lambda value: isinstance(value, dict), "a JSON Schema"),
+    "json_object": ("json", lambda value: value is True, "true"),
+    "regex": ("regex", _is_text, "a text"),
+    "choice": ("choice", _is_choice, "a list of at least one text"),
+    "grammar": ("ebnf", _is_text, "a text"),
+}
+_BESIDE = frozenset(("disable_any_whitespace", "disable_fallback"))

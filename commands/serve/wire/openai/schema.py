@@ -259,7 +259,8 @@ class SamplingFields(Struct, kw_only=True):
         | None
     ) = None
     structured_outputs: Annotated[
-        dict[str, Any] | None, _thing("an object", "a JSON Schema that the answer must match")
+        dict[str, Any] | None,
+        _thing("an object", "a JSON Schema that the answer must match, or vLLM's object"),
     ] = None
     adapter: Annotated[str | None, _thing("a text", "only none for now")] = None
     hlg: Annotated[Hlg | None, _thing("an object", "tone-curve sampling")] = None
