@@ -14,6 +14,7 @@ import typer
 from commands._shared.completion import first_model
 from commands._shared.engine import open_shown
 from commands._shared.options import (
+    AdapterOption,
     BlasOption,
     DequantizeOption,
     JsonOption,
@@ -77,6 +78,7 @@ def generate(
     memory_budget: MemoryOption = None,
     blas: BlasOption = None,
     dequantize: DequantizeOption = None,
+    adapter: AdapterOption = None,
     json: JsonOption = False,
 ) -> None:
     """Generate one answer and stream it to the terminal.
@@ -95,6 +97,7 @@ def generate(
         memory_budget=memory_budget,
         blas=blas,
         dequantize=dequantize,
+        adapter=adapter,
         batch=1,
     ).values
     is_model = partial(

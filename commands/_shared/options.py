@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from commands._shared.completion import blas, dequantize, prefill
+from commands._shared.completion import blas, dequantize, folders, prefill
 
 EVERYWHERE = "Everywhere"
 """The panel of what every command takes."""
@@ -101,6 +101,17 @@ DequantizeOption = Annotated[
         autocompletion=dequantize,
         help="Unpack quantized weights to float32: auto, on or off [auto].",
         metavar="WHEN",
+        rich_help_panel=SETTINGS,
+    ),
+]
+AdapterOption = Annotated[
+    str | None,
+    typer.Option(
+        "--adapter",
+        "--adapter-path",
+        autocompletion=folders,
+        help="Adapter to put on the model: a folder.",
+        metavar="DIR",
         rich_help_panel=SETTINGS,
     ),
 ]

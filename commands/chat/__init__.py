@@ -11,6 +11,7 @@ import typer
 
 from commands._shared.completion import models, sessions
 from commands._shared.options import (
+    AdapterOption,
     BlasOption,
     DequantizeOption,
     JsonOption,
@@ -67,6 +68,7 @@ def chat(
     prompt_cache: PromptCacheOption = None,
     blas: BlasOption = None,
     dequantize: DequantizeOption = None,
+    adapter: AdapterOption = None,
     json: JsonOption = False,
 ) -> None:
     """Chat with a model; /help there lists the commands.
@@ -85,6 +87,7 @@ def chat(
         prompt_cache=prompt_cache,
         blas=blas,
         dequantize=dequantize,
+        adapter=adapter,
         batch=1,
     ).values
     from commands.chat.run import Wishes, run_chat

@@ -13,6 +13,7 @@ from commands._shared.completion import hosts, models
 from commands._shared.engine import open_shown
 from commands._shared.options import (
     SETTINGS,
+    AdapterOption,
     BatchOption,
     BlasOption,
     DequantizeOption,
@@ -63,6 +64,7 @@ def serve(
     prefill: PrefillOption = None,
     blas: BlasOption = None,
     dequantize: DequantizeOption = None,
+    adapter: AdapterOption = None,
     temperature: TemperatureOption = None,
     top_p: TopPOption = None,
     top_k: TopKOption = None,
@@ -102,6 +104,7 @@ def serve(
         prefill=prefill,
         blas=blas,
         dequantize=dequantize,
+        adapter=adapter,
         temperature=temperature,
         top_p=top_p,
         top_k=top_k,

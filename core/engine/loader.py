@@ -21,6 +21,7 @@ from mlx_lm.utils import (
     load_model,
 )
 
+from core.engine.adapters import mount_adapter
 from core.engine.cache.snapshot import always_cuttable
 from core.engine.device import device_name, recommended_working_set
 from core.engine.info import ComputeInfo, ModelInfo
@@ -93,6 +94,7 @@ def load(
     defaults: SamplingParams,
     memory_budget_gb: float | None,
     shelf: CardShelf | None = None,
+    adapter: Path | None = None,
 ) -> LoadedModel:
     """Load a model folder.
 
@@ -103,6 +105,7 @@ def load(
         defaults: the server's sampling defaults; what is None there comes from the model.
         memory_budget_gb: memory for weights and caches in GB (10^9 bytes), or None.
         shelf: where tokenizers are kept between starts, or None.
+        adapter: the folder of one to put on it, or None.
 
     Raises:
         BadModelFiles: files are missing, cut short, or of a kind that mlx-lm does not know.
@@ -111,14 +114,17 @@ def load(
     if not plan.compile_kernels:
         mx.disable_compile()
     budget = plan.budget_bytes(memory_budget_gb, recommended_working_set())
-    _refuse_oversized(folder, budget)
-    with _blaming_files(folder), ThreadPoolExecutor(1) as pool:
-        _refuse_absurd(folder)
+    refuse_oversized(folder, budget)
+    with blaming_files(folder), ThreadPoolExecutor(1) as pool:
+        refuse_absurd(folder)
         model, config = load_model(folder, lazy=True)
         # Text is read while the weights are.
         text = pool.submit(Tokenizer.load, folder, eos_ids=config.get("eos_token_id"), shelf=shelf)
         parameters = int(get_total_parameters(model))
-        loaded_as = _settle_weights(model, parameters, _describe_storage(config), plan, budget)
+        loaded_as = _settle_weights(model, parameters, describe_storage(config), plan, budget)
+        if adapter:
+            mount_adapter(model, adapter)
+            loaded_as += f", adapter {adapter.name}"
         mx.eval(model.parameters())
         tokenizer = text.result()
         weights = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
@@ -128,7 +134,7 @@ def load(
         model_type=str(config.get("model_type", "unknown")),
         context_window=_context_window(config),
         parameters=parameters,
-        quantization=_describe_storage(config),
+        quantization=describe_storage(config),
         loaded_as=loaded_as,
         weights_bytes=weights,
         has_chat_template=tokenizer.has_chat_template,
@@ -149,7 +155,7 @@ def load(
 
 
 @contextmanager
-def _blaming_files(folder: Path) -> Iterator[None]:
+def blaming_files(folder: Path) -> Iterator[None]:
     """Turn what mlx-lm raises on files that it cannot use into an error of ours.
 
     Raises:
@@ -212,7 +218,12 @@ def _first_set(layers: Sequence[SamplingParams] | Sequence[ToneCurve]) -> dict[s
     }
 
 
-def _refuse_oversized(folder: Path, budget: int) -> None:
+def refuse_oversized(folder: Path, budget: int) -> None:
+    """Refuse a model whose weights alone exceed the budget.
+
+    Raises:
+        DoesNotFit: they do.
+    """
     need = check_weights(folder)
     if need > budget:
         raise DoesNotFit(
@@ -238,7 +249,7 @@ def _settle_weights(
     return stored_as
 
 
-def _refuse_absurd(folder: Path) -> None:
+def refuse_absurd(folder: Path) -> None:
     """Refuse a config that promises more layers than there are tensors, before they are built."""
     config = load_config(folder)
     layers = (config.get("text_config") or config).get("num_hidden_layers")
@@ -322,7 +333,8 @@ def _model_defaults(folder: Path) -> SamplingParams:
     )
 
 
-def _describe_storage(config: dict[str, Any]) -> str:
+def describe_storage(config: dict[str, Any]) -> str:
+    """Return how the weights lie on disk, for people."""
     quantization = config.get("quantization")
     if isinstance(quantization, dict) and "bits" in quantization:
         return f"{quantization['bits']}-bit (group {quantization.get('group_size')})"

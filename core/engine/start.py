@@ -8,6 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
+from core.engine.adapters import find_adapter
 from core.engine.request import SamplingParams
 from core.errors import BackendMissing
 from core.machine.compute import ComputePlan, prepare_compute
@@ -132,6 +133,7 @@ def start_engine(
 
     Raises:
         BackendMissing: MLX is installed without what it needs here.
+        NotFound: there is no adapter of the name that the settings give.
         BadModelFiles, DoesNotFit: see `core.engine.loader.load`.
     """
     try:
@@ -146,6 +148,7 @@ def start_engine(
             f"MLX cannot be imported: {problem}.",
             hint="Run `pip install 'mlxbun[cpu]'`, or 'mlxbun[cuda]' with an NVIDIA GPU.",
         ) from problem
+    adapter = find_adapter(settings.adapter) if settings.adapter else None
     defaults = SamplingParams(
         temperature=settings.temperature,
         top_p=settings.top_p,
@@ -161,6 +164,7 @@ def start_engine(
             defaults=defaults,
             memory_budget_gb=settings.memory_budget,
             shelf=CardShelf(cache / "tokenizers"),
+            adapter=adapter,
         ),
         EngineOptions(
             batch=settings.batch,
