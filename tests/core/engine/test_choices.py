@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,10 @@ from core.engine.choices import choice_seed
 from core.engine.engine import Engine
 from core.engine.events import TextDelta
 from core.engine.generation import Generation
+from core.engine.loader import load
 from core.engine.request import GenerationRequest, SamplingParams, TextPrompt
 from core.errors import EngineFailed, QueueFull
-from tests.core.engine.conftest import OpenEngine
+from tests.core.engine.conftest import PLAN, OpenEngine
 from tests.core.engine.test_engine import (
     OUT,
     answer,
@@ -47,6 +49,21 @@ def singles(engine: Engine, count: int, text: str = TEXT) -> list[str]:
     return answers
 
 
+@pytest.fixture(scope="module")
+def alone(tiny_folder: Path) -> list[str]:
+    """What eight single requests answer."""
+    loader = partial(
+        load,
+        tiny_folder,
+        model_id="tiny",
+        plan=PLAN,
+        defaults=SamplingParams(),
+        memory_budget_gb=None,
+    )
+    with Engine(loader) as engine:
+        return singles(engine, 8)
+
+
 def settled(engine: Engine) -> None:
     """Wait until nothing is left of any row."""
     eventually(lambda: engine.stats().active_rows == engine.stats().waiting_rows == 0)
@@ -70,9 +87,9 @@ def sliding(folder: Path) -> Path:
 
 @pytest.mark.parametrize("cache", [0, 2**30])
 def test_eight_choices_equal_eight_requests_and_compute_one_prompt(
-    open_tiny: OpenEngine, cache: int
+    open_tiny: OpenEngine, alone: list[str], cache: int
 ) -> None:
-    expected = singles(open_tiny(), 8)
+    expected = alone
     engine = open_tiny(prompt_cache_bytes=cache)
     results = [finish(each) for each in submit(engine, 8)]
     assert [text for text, _ in results] == expected
@@ -103,8 +120,10 @@ def test_caches_that_cannot_be_cut_are_shared_too(
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_choices_beyond_the_cap_wait_for_a_place(open_tiny: OpenEngine, batch: int) -> None:
-    expected = singles(open_tiny(), 8)
+def test_choices_beyond_the_cap_wait_for_a_place(
+    open_tiny: OpenEngine, alone: list[str], batch: int
+) -> None:
+    expected = alone
     engine = open_tiny(batch=batch, prompt_cache_bytes=0)
     generations = submit(engine, 8)
     assert [finish(each)[0] for each in generations] == expected
@@ -142,9 +161,9 @@ def held(engine: Engine) -> threading.Event:
 @pytest.mark.parametrize("batch", [2, 8])
 @pytest.mark.parametrize("moment", ["waiting", "prefill", "decode"])
 def test_cancelling_some_leaves_the_others(
-    open_tiny: OpenEngine, gone: list[int], batch: int, moment: str
+    open_tiny: OpenEngine, alone: list[str], gone: list[int], batch: int, moment: str
 ) -> None:
-    expected = singles(open_tiny(), 4)
+    expected = alone[:4]
     engine = open_tiny(batch=batch, prompt_cache_bytes=0)
     release = held(engine)
     generations = submit(engine, 4)
@@ -170,9 +189,13 @@ def test_cancelling_some_leaves_the_others(
 @pytest.mark.parametrize("batch", [2, 8])
 @pytest.mark.parametrize("moment", ["prefill", "decode"])
 def test_choices_go_on_after_running_out_of_memory(
-    open_tiny: OpenEngine, monkeypatch: pytest.MonkeyPatch, batch: int, moment: str
+    open_tiny: OpenEngine,
+    alone: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+    batch: int,
+    moment: str,
 ) -> None:
-    expected = singles(open_tiny(), 4)
+    expected = alone[:4]
     engine = open_tiny(batch=batch)
     release = held(engine)
     generations = submit(engine, 4, logprobs=0)
@@ -192,9 +215,9 @@ def test_choices_go_on_after_running_out_of_memory(
 
 @pytest.mark.parametrize("insertion", range(4))
 def test_no_row_is_lost_when_it_cannot_be_put_into_the_batch(
-    open_tiny: OpenEngine, monkeypatch: pytest.MonkeyPatch, insertion: int
+    open_tiny: OpenEngine, alone: list[str], monkeypatch: pytest.MonkeyPatch, insertion: int
 ) -> None:
-    expected = singles(open_tiny(), 3)
+    expected = alone[:3]
     engine = open_tiny()
     runner, count = worker_of(engine)._runner, 0
 
