@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any
 
@@ -23,50 +23,65 @@ _ALIASES = {
     "tuple": "array",
     "none": "null",
 }
-_FURTHEST = 16
-"""References and alternatives followed one within the other."""
+_FURTHEST = 32
+"""Schemas followed one within the other."""
 
 
-def kinds(schema: Any, root: Mapping[str, Any], depth: int = 0) -> frozenset[str]:
+def kinds(schema: Any, root: Mapping[str, Any]) -> frozenset[str]:
     """Return the JSON types that a schema allows; all of them where it says nothing.
 
     Args:
         schema: a schema, or anything that stands in its place.
         root: the schema in which `$ref` is looked up.
-        depth: how many schemas this one is within.
     """
-    if not isinstance(schema, Mapping) or depth > _FURTHEST:
-        return EVERY
-    if "$ref" in schema:
-        return kinds(resolve(schema["$ref"], root), root, depth + 1)
-    said = _said(schema, root, depth)
-    if schema.get("nullable") is True and said:
-        return said | {"null"}
-    return said or EVERY
+    return _Kinds(root).of(schema) or EVERY
 
 
-def _said(schema: Mapping[str, Any], root: Mapping[str, Any], depth: int) -> frozenset[str]:
-    """Return what the schema's own keywords say; empty: nothing."""
-    if "type" in schema:
-        named = schema["type"]
-        names = named if isinstance(named, list | tuple) else [named]
-        return frozenset(_ALIASES.get(str(n).lower(), str(n).lower()) for n in names) & EVERY
-    if "const" in schema:
-        return frozenset({kind_of(schema["const"])})
-    if isinstance(schema.get("enum"), list):
-        return frozenset(map(kind_of, schema["enum"]))
-    for word in ("anyOf", "oneOf"):
-        if isinstance(schema.get(word), list):
-            return _union(kinds(part, root, depth + 1) for part in schema[word])
-    if isinstance(schema.get("allOf"), list):
-        parts = (kinds(part, root, depth + 1) for part in schema["allOf"])
-        return reduce(frozenset.intersection, parts, EVERY)
-    shape = "object" if "properties" in schema else "array" if "items" in schema else ""
-    return frozenset({shape}) & EVERY
+class _Kinds:
+    """Finds types, going to every reference once."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._found: dict[str, frozenset[str]] = {}
+        self._depth = 0
+
+    def of(self, schema: Any) -> frozenset[str]:
+        """Return the types of a schema; empty: it is nothing but a reference to itself."""
+        if not isinstance(schema, Mapping) or self._depth > _FURTHEST:
+            return EVERY
+        self._depth += 1
+        said = self._referred(schema["$ref"]) if "$ref" in schema else self._said(schema) or EVERY
+        self._depth -= 1
+        return said | {"null"} if schema.get("nullable") is True else said
+
+    def _referred(self, reference: Any) -> frozenset[str]:
+        name = str(reference)
+        if name not in self._found:
+            self._found[name] = frozenset()  # within itself, a reference adds nothing
+            self._found[name] = self.of(resolve(reference, self._root))
+        return self._found[name]
+
+    def _said(self, schema: Mapping[str, Any]) -> frozenset[str]:
+        """Return what the schema's own keywords say; empty: nothing."""
+        if "type" in schema:
+            return _named(schema["type"])
+        if "const" in schema:
+            return frozenset({kind_of(schema["const"])})
+        if isinstance(schema.get("enum"), list):
+            return frozenset(map(kind_of, schema["enum"]))
+        for word in ("anyOf", "oneOf"):
+            if isinstance(schema.get(word), list):
+                return frozenset[str]().union(*map(self.of, schema[word]))
+        if isinstance(schema.get("allOf"), list):
+            return reduce(frozenset.intersection, map(self.of, schema["allOf"]), EVERY)
+        shape = "object" if "properties" in schema else "array" if "items" in schema else ""
+        return frozenset({shape}) & EVERY
 
 
-def _union(sets: Iterable[frozenset[str]]) -> frozenset[str]:
-    return frozenset().union(*sets)
+def _named(types: Any) -> frozenset[str]:
+    """Return the types that `type` names, as JSON Schema or other languages name them."""
+    names = (str(one).lower() for one in (types if isinstance(types, list | tuple) else [types]))
+    return frozenset(_ALIASES.get(name, name) for name in names) & EVERY
 
 
 def resolve(reference: Any, root: Mapping[str, Any]) -> Any:

@@ -1,0 +1,97 @@
+"""Earlier calls, as each family's template expects them."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from typing import Any
+
+import pytest
+
+from core.engine.tools.choose import load_family
+from tests.core.engine.tools.folding import FAMILIES
+
+HISTORY: list[dict[str, Any]] = [
+    {"role": "user", "content": "Weather?"},
+    {
+        "role": "assistant",
+        "content": None,
+        "reasoning_content": "Look it up.",
+        "tool_calls": [
+            {
+                "id": "call_0123456789abcdef",
+                "type": "function",
+                "function": {"name": "get_weather", "arguments": '{"city": "Paris"}'},
+            }
+        ],
+    },
+    {"role": "tool", "tool_call_id": "call_0123456789abcdef", "content": "Sun."},
+]
+
+
+def prepared(family: str, arguments: Any = '{"city": "Paris"}') -> list[Any]:
+    history = copy.deepcopy(HISTORY)
+    history[1]["tool_calls"][0]["function"]["arguments"] = arguments
+    before = copy.deepcopy(history)
+    after = list(load_family(family).prepare_history(history))
+    assert history == before
+    return after
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_arguments(family: str) -> None:
+    found = prepared(family)[1]["tool_calls"][0]["function"]["arguments"]
+    if family.startswith("deepseek"):
+        assert json.loads(found) == {"city": "Paris"}
+    else:
+        assert found == {"city": "Paris"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ("", {}),
+        (None, {}),
+        ("{}", {}),
+        ({"a": 1}, {"a": 1}),
+        ("{'a': 1", {"arguments": "{'a': 1"}),
+        ("{'a': 1,}", {"a": 1}),
+        ("[1]", {"arguments": "[1]"}),
+        ("Paris", {"arguments": "Paris"}),
+    ],
+)
+def test_what_is_no_object(arguments: Any, expected: Any) -> None:
+    call = prepared("hermes", arguments)[1]["tool_calls"][0]
+    assert call["function"]["arguments"] == expected
+
+
+def test_texts_for_deepseek() -> None:
+    for arguments, expected in (({"a": "é"}, '{"a": "é"}'), (None, "{}"), ("", "{}")):
+        call = prepared("deepseek", arguments)[1]["tool_calls"][0]
+        assert call["function"]["arguments"] == expected
+
+
+@pytest.mark.parametrize("family", ["mistral", "mistral_args"])
+def test_mistral_has_short_ids(family: str) -> None:
+    _, assistant, result = prepared(family)
+    identity = assistant["tool_calls"][0]["id"]
+    assert re.fullmatch("[a-zA-Z0-9]{9}", identity)
+    assert result["tool_call_id"] == identity
+    again = list(load_family(family).prepare_history([assistant, result]))
+    assert again == [assistant, result]
+
+
+def test_harmony_thinks_before_it_calls() -> None:
+    assert prepared("harmony")[1]["thinking"] == "Look it up."
+    said = {**HISTORY[1], "content": "I look."}
+    assert "thinking" not in load_family("harmony").prepare_history([said])[0]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_odd_messages_pass(family: str) -> None:
+    odd: list[dict[str, Any]] = [
+        {"role": "assistant", "tool_calls": [None, {}, {"function": 3}]},
+        {"tool_calls": "x"},
+    ]
+    assert list(load_family(family).prepare_history(odd)) == odd or family.startswith("mistral")
