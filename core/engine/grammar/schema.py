@@ -56,7 +56,10 @@ def prepare_schema(
     work = _Work(schema, strict=strict)
     try:
         prepared = work.schema(schema)
-    except (TypeError, AttributeError, KeyError, IndexError) as problem:
+    except RecursionError as problem:
+        raise NotPossible("the schema is nested too deeply") from problem
+    # What is read here may be of any type where another one belongs.
+    except (TypeError, AttributeError, LookupError, ValueError, ArithmeticError) as problem:
         raise NotPossible("the schema is malformed") from problem
     return prepared, work.unenforced
 

@@ -1,0 +1,82 @@
+"""Forms that would hold a process up are ended in another one."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from core.engine.grammar import Grammars, NotEnforced
+from core.engine.grammar.build import Tokens
+from core.engine.grammar.plan import Plan
+from core.engine.grammar.screen import NotPossible
+from core.engine.grammar.trial import tell, try_out
+from core.engine.request import GrammarSpec
+
+# As many tokens as a small model has: what is slow is so by their number.
+_WORDS = map(bytes, product(b"abcdefghijklmnopqrstuvwxyz ", repeat=3))
+_BYTES = (bytes([byte]) for byte in range(256))
+TOKENS = Tokens(texts=(*_BYTES, b"", *_WORDS), stop_ids=(256,))
+
+
+def refused(plan: Plan, *, seconds: float = 10.0) -> str:
+    with pytest.raises(NotPossible) as refusal:
+        try_out(plan, TOKENS, seconds=seconds)
+    return str(refusal.value)
+
+
+def test_what_is_all_right_passes() -> None:
+    try_out(Plan(kind="regex", text="(ab?)+c"), TOKENS, seconds=30.0)
+    try_out(Plan(kind="ebnf", text='root ::= "a" root | "b"'), TOKENS, seconds=30.0)
+
+
+def test_what_takes_too_long_is_ended() -> None:
+    assert refused(Plan(kind="regex", text="a?" * 2000), seconds=2.0) == (
+        "compiling takes longer than 2 seconds"
+    )
+
+
+def test_what_would_take_too_long_later_is_seen() -> None:
+    ambiguous = 'root ::= s\ns ::= s s s | s s | [a-z ] | ""'
+    said = refused(Plan(kind="ebnf", text=ambiguous))
+    assert said in (
+        "following the grammar takes too long",
+        "compiling takes longer than 10 seconds",
+    )
+
+
+def test_what_is_no_form_says_why() -> None:
+    assert refused(Plan(kind="regex", text="(")).startswith("Regex parsing error")
+    assert "is not defined" in refused(Plan(kind="ebnf", text="root ::= a"))
+
+
+def test_only_plain_forms_are_compiled_here_at_once(
+    grammars: Grammars, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_plan: Plan, _tokens: Tokens) -> None:
+        raise NotPossible("tried")
+
+    monkeypatch.setattr("core.engine.grammar.compiler.try_out", refuse)
+    tried = NotEnforced(reason="tried")
+    wide = {"properties": {f"p{n}": {"type": "string"} for n in range(500)}}
+    for kind, source in (
+        ("ebnf", 'root ::= "tried" "out"'),
+        ("regex", r"(\w+\s?){1,30}"),
+        ("json_schema", wide),
+        ("json_schema", {"patternProperties": {"^a": {}}}),
+        ("json_schema", {"pattern": "^(a+)+$"}),
+    ):
+        assert grammars.prepare(GrammarSpec(kind=kind, source=source)) == tried  # type: ignore[arg-type]
+    for kind, source in (
+        ("regex", r"\d{3,4}-[a-f]+"),
+        ("json_schema", {"properties": {"plain": {"pattern": "^a+$"}}}),
+    ):
+        assert grammars.prepare(GrammarSpec(kind=kind, source=source)) != tried  # type: ignore[arg-type]
+
+
+def test_places_in_foreign_code_are_not_told() -> None:
+    said = "[21:45:05] /project/cpp/regex_converter.cc:94: Regex parsing error at 1: no\nmore"
+    assert tell(RuntimeError(said)) == "Regex parsing error at 1: no"
+    said = "[1] /a.cc:4: Check failed: (x) is false: too large, naïve"
+    assert tell(RuntimeError(said)) == "too large, na?ve"
+    assert tell(ValueError()) == "ValueError"
