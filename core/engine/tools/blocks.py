@@ -138,6 +138,38 @@ def tagged(dialect: Dialect) -> Body:
     return body
 
 
+def named_block(dialect: Dialect) -> Body:
+    """Read a block with a name, and tags up to its end."""
+
+    def body(reading: Reading) -> Steps[bool]:
+        source = reading.source
+        yield from source.white()
+        if (yield from source.starts("{")):
+            good = yield from Envelope(reading).read()
+            return (yield from mended(reading, dialect.call_end)) or good
+        name = yield from name_ahead(reading)
+        yield from source.white()
+        empty = reading.calls.known(name) and (yield from source.starts(dialect.call_end))
+        if not name or not (empty or (yield from source.starts(dialect.parameter))):
+            return False
+        yield from reading.announce(name)
+        good = yield from TaggedCall(reading, dialect).arguments(name)
+        return good or (yield from mended(reading, dialect.call_end))
+
+    return body
+
+
+def invocations(dialect: Dialect, end: str) -> Body:
+    """Read calls in tags up to the end of their section."""
+
+    def one(reading: Reading) -> Steps[bool | None]:
+        if not (yield from reading.source.skip(dialect.call)):
+            return None
+        return (yield from tagged(dialect)(reading))
+
+    return section(one, end)
+
+
 def section(one: Callable[[Reading], Steps[bool | None]], end: str) -> Body:
     """Read calls one after the other up to the end of their section.
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from core.engine.request import Tool, ToolUse
-from core.engine.tools.schema import choices, kinds_map
+from core.engine.tools.schema import choices, kinds, kinds_map
 
 Format = dict[str, Any]
 
@@ -132,6 +132,28 @@ def plain_text(parameters: Mapping[str, Any], value: Any, free: str) -> Format:
     """Return a string parameter's value as raw text: one of its choices, or what matches `free`."""
     found = choices(value, parameters)
     return either([text(choice) for choice in found]) if found else regex(free)
+
+
+def raw_members(tool: Tool, begin: Callable[[str], str], end: str, string: str) -> Format:
+    """Return a tool's parameters one after the other, each between tags.
+
+    Args:
+        tool: which.
+        begin: returns the tag that opens a parameter, given its name.
+        end: closes it.
+        string: what a string may be; all else is written as JSON.
+    """
+    within_tags = (end.strip(),)
+
+    def one(key: str, value: Any) -> Format:
+        if kinds(value, tool.parameters) == {"string"}:
+            return tag(begin(key), plain_text(tool.parameters, value, string), end)
+        return tag(begin(key), within(tool.parameters, value, within_tags), end)
+
+    before, after = begin("\0").split("\0")
+    value = schema(True, excludes=within_tags)
+    free = sequence(text(before), regex(r"\w{1,60}"), text(after), value, text(end))
+    return members(tool.parameters, one, free)
 
 
 def object_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:

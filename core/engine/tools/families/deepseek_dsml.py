@@ -16,10 +16,10 @@ from core.engine.parsing import AnswerParser
 from core.engine.request import Tool, ToolUse
 from core.engine.tools import blocks, formats
 from core.engine.tools.answer import parse_answer
-from core.engine.tools.calls import NewId, Reading, Steps
+from core.engine.tools.calls import NewId
 from core.engine.tools.family import Family, Format
 from core.engine.tools.history import with_texts
-from core.engine.tools.markup import Dialect, TaggedCall
+from core.engine.tools.markup import Dialect
 
 TOKEN = "｜DSML｜"
 BLOCKS = ("function_calls", "tool_calls")
@@ -34,16 +34,9 @@ DIALECT = Dialect(
 def make_parser(tools: ToolUse, new_id: NewId) -> AnswerParser:
     """Return a parser for one answer."""
     bodies = {
-        f"<{TOKEN}{block}>": blocks.section(_invoke, f"</{TOKEN}{block}>") for block in BLOCKS
+        f"<{TOKEN}{block}>": blocks.invocations(DIALECT, f"</{TOKEN}{block}>") for block in BLOCKS
     }
     return parse_answer(bodies, tools, new_id)
-
-
-def _invoke(reading: Reading) -> Steps[bool | None]:
-    if not (yield from reading.source.skip(DIALECT.call)):
-        return None
-    good = yield from TaggedCall(reading, DIALECT).read()
-    return good or (yield from blocks.mended(reading, DIALECT.call_end))
 
 
 def call_format(tools: ToolUse) -> Format:

@@ -1,28 +1,31 @@
-"""Llama 3.1 to 4: JSON or Python at the beginning of a line, after `<|python_tag|>` or nothing.
+"""Llama 3.1 to 4: JSON or Python at the beginning of a line, with or without a marker before it.
 
     {"name": "get_weather", "parameters": {"city": "Paris"}}
     [get_weather(city="Paris", days=3)]
 
-Without a marker only a call of a known tool is a call: other JSON is an answer.
+Markers are `<|python_tag|>`, and `<|python_start|>` with `<|python_end|>`. Without one, only a
+call of a known tool is a call: other JSON is an answer.
 """
 
 from __future__ import annotations
 
 from core.engine.parsing import AnswerParser
 from core.engine.request import Tool, ToolUse
-from core.engine.tools import formats, pythonic
+from core.engine.tools import blocks, formats, pythonic
 from core.engine.tools.answer import parse_answer
 from core.engine.tools.calls import NewId, Reading, Steps
 from core.engine.tools.envelope import Envelope
 from core.engine.tools.family import Family, Format
 from core.engine.tools.tolerant import quoted
 
-TAG = "<|python_tag|>"
+TAG, START, END = "<|python_tag|>", "<|python_start|>", "<|python_end|>"
 
 
 def make_parser(tools: ToolUse, new_id: NewId) -> AnswerParser:
     """Return a parser for one answer."""
-    return parse_answer({TAG: _tagged, "{": _object, "[": pythonic.bare_list}, tools, new_id)
+    return parse_answer(
+        {TAG: _tagged, START: _between, "{": _object, "[": pythonic.bare_list}, tools, new_id
+    )
 
 
 def _tagged(reading: Reading) -> Steps[bool]:
@@ -33,6 +36,11 @@ def _tagged(reading: Reading) -> Steps[bool]:
     if (yield from source.skip("{")):
         return (yield from _object(reading))
     return (yield from pythonic.call(reading))
+
+
+def _between(reading: Reading) -> Steps[bool]:
+    good = yield from _tagged(reading)
+    return (yield from blocks.mended(reading, END)) or good
 
 
 def _object(reading: Reading) -> Steps[bool]:
@@ -62,5 +70,5 @@ def _format(tool: Tool) -> Format:
 
 
 FAMILY = Family(
-    name="llama", make_parser=make_parser, call_format=call_format, special_tokens=(TAG,)
+    name="llama", make_parser=make_parser, call_format=call_format, special_tokens=(TAG, START, END)
 )

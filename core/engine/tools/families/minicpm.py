@@ -7,8 +7,6 @@ There is no outer tag. Values that hold markup or line breaks are wrapped in CDA
 
 from __future__ import annotations
 
-from typing import Any
-
 from core.engine.parsing import AnswerParser
 from core.engine.request import Tool, ToolUse
 from core.engine.tools import blocks, formats
@@ -16,7 +14,6 @@ from core.engine.tools.answer import parse_answer
 from core.engine.tools.calls import NewId
 from core.engine.tools.family import Family, Format
 from core.engine.tools.markup import Dialect
-from core.engine.tools.schema import kinds
 
 DIALECT = Dialect(
     call="<function name=",
@@ -41,23 +38,10 @@ def call_format(tools: ToolUse) -> Format:
 
 
 def _call(tool: Tool) -> Format:
-    content = formats.members(
-        tool.parameters,
-        lambda key, value: formats.tag(f'<param name="{key}">', _value(tool, value), "</param>"),
-        free=formats.sequence(
-            formats.regex(r'<param name="\w+">'),
-            formats.schema(True, excludes=(DIALECT.parameter_end,)),
-            formats.text(DIALECT.parameter_end),
-        ),
+    content = formats.raw_members(
+        tool, lambda key: f'<param name="{key}">', DIALECT.parameter_end, f"({_PLAIN}|{_CDATA})?"
     )
     return formats.tag(f'<function name="{tool.name}">', content, "</function>")
-
-
-def _value(tool: Tool, value: Any) -> Format:
-    """Return what stands for a value: raw text for strings, JSON for all else."""
-    if kinds(value, tool.parameters) != {"string"}:
-        return formats.within(tool.parameters, value, excludes=(DIALECT.parameter_end,))
-    return formats.plain_text(tool.parameters, value, f"({_PLAIN}|{_CDATA})?")
 
 
 FAMILY = Family(

@@ -13,9 +13,9 @@ from core.engine.parsing import AnswerParser
 from core.engine.request import Tool, ToolUse
 from core.engine.tools import blocks, formats
 from core.engine.tools.answer import parse_answer
-from core.engine.tools.calls import NewId, Reading, Steps
+from core.engine.tools.calls import NewId
 from core.engine.tools.family import Family, Format
-from core.engine.tools.markup import Dialect, TaggedCall
+from core.engine.tools.markup import Dialect
 
 BEGIN, END = "<minimax:tool_call>", "</minimax:tool_call>"
 DIALECT = Dialect(
@@ -29,14 +29,7 @@ DIALECT = Dialect(
 
 def make_parser(tools: ToolUse, new_id: NewId) -> AnswerParser:
     """Return a parser for one answer."""
-    return parse_answer({BEGIN: blocks.section(_invoke, END)}, tools, new_id)
-
-
-def _invoke(reading: Reading) -> Steps[bool | None]:
-    if not (yield from reading.source.skip(DIALECT.call)):
-        return None
-    good = yield from TaggedCall(reading, DIALECT).read()
-    return good or (yield from blocks.mended(reading, DIALECT.call_end))
+    return parse_answer({BEGIN: blocks.invocations(DIALECT, END)}, tools, new_id)
 
 
 def call_format(tools: ToolUse) -> Format:

@@ -49,10 +49,12 @@ FAMILIES = (
     "hermes",
     "kimi",
     "llama",
+    "longcat",
     "minicpm",
     "minimax",
     "mistral",
     "mistral_args",
+    "muse_spark",
     "pythonic",
     "qwen",
 )

@@ -361,6 +361,12 @@ LLAMA = (
     Sample("llama", '<|python_tag|>get_weather(city="Oslo")', (OSLO,)),
     Sample(
         "llama",
+        '<|python_start|>{"name": "get_weather", "parameters": {"city": "Oslo"}}<|python_end|>',
+        (OSLO,),
+    ),
+    Sample("llama", "<|python_start|>[ping()]<|python_end|>", (PING,)),
+    Sample(
+        "llama",
         'Look:\n{"name": "get_weather", "parameters": {"city": "Paris"}}',
         (PARIS,),
         "Look:",
@@ -509,6 +515,33 @@ MINIMAX = (
     Sample("minimax", "<minimax:tool_call>\nno", content="<minimax:tool_call>\nno"),
 )
 
+MORE = (
+    Sample(
+        "longcat",
+        "Hm.\n<longcat_tool_call>get_weather\n<longcat_arg_key>city</longcat_arg_key>\n"
+        "<longcat_arg_value>Paris</longcat_arg_value>\n<longcat_arg_key>days</longcat_arg_key>\n"
+        "<longcat_arg_value>3</longcat_arg_value>\n</longcat_tool_call>\n<longcat_tool_call>ping\n"
+        "</longcat_tool_call>",
+        (PARIS3, PING),
+        "Hm.",
+    ),
+    Sample(
+        "longcat",
+        '<longcat_tool_call>{"name": "get_weather", "arguments": {"city": "Oslo"}}'
+        "</longcat_tool_call>",
+        (OSLO,),
+    ),
+    Sample("longcat", "<longcat_tool_call> is it", content="<longcat_tool_call> is it"),
+    Sample(
+        "muse_spark",
+        '<atem:function_calls>\n<atem:invoke name="get_weather">\n<atem:parameter name="city">Paris'
+        '</atem:parameter>\n</atem:invoke>\n<atem:invoke name="ping">\n</atem:invoke>\n'
+        "</atem:function_calls>\nThere.",
+        (PARIS, PING),
+        "There.",
+    ),
+)
+
 HARMONY = (
     Sample(
         "harmony",
@@ -572,5 +605,6 @@ SAMPLES = (
     *KIMI,
     *DEEPSEEK,
     *MINIMAX,
+    *MORE,
     *HARMONY,
 )

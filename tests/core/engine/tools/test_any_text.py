@@ -30,7 +30,8 @@ MARKS = (
     "<｜DSML｜invoke name=",
     "<｜DSML｜function_calls>", "</｜DSML｜invoke>", "<｜DSML｜parameter name=", "string=",
     "<|channel|>", "<|message|>", "<|end|>", "<|start|>", "<|call|>", "<|constrain|>", "to=",
-    "analysis", "commentary", "final",
+    "<longcat_tool_call>", "<longcat_arg_key>", "<atem:function_calls>", "<atem:invoke name=",
+    "<|python_start|>", "analysis", "commentary", "final",
 )  # fmt: skip
 TEXTS = st.lists(st.sampled_from(MARKS) | st.text(max_size=3), max_size=30).map("".join)
 HARMONY_MARKS = [mark for mark in MARKS if mark.startswith("<|")]

@@ -26,6 +26,8 @@ TEMPLATES = {
     "pythonic": "<|tool_call_start|>[",
     "mistral": '[TOOL_CALLS][{"name"',
     "mistral_args": "[TOOL_CALLS]' + name + '[ARGS]'",
+    "longcat": "<longcat_tool_call>' + name",
+    "muse_spark": "<atem:function_calls>",
     "harmony": "<|start|>assistant<|channel|>commentary<|message|>",
 }
 VOCABULARIES = {

@@ -102,6 +102,24 @@ RENDER: dict[str, tuple[Any, str, str]] = {
         "\n",
         "{}",
     ),
+    "longcat": (
+        tagged(
+            "<longcat_tool_call>{}\n",
+            "<longcat_arg_key>{}</longcat_arg_key>\n<longcat_arg_value>{}</longcat_arg_value>\n",
+            "</longcat_tool_call>",
+        ),
+        "\n",
+        "{}",
+    ),
+    "muse_spark": (
+        tagged(
+            '<atem:invoke name="{}">\n',
+            '<atem:parameter name="{}">{}</atem:parameter>\n',
+            "</atem:invoke>\n",
+        ),
+        "",
+        "<atem:function_calls>\n{}</atem:function_calls>",
+    ),
     "minicpm": (
         tagged('<function name="{}">', '<param name="{}">{}</param>', "</function>"),
         "",
@@ -246,6 +264,8 @@ CLOSERS = (
     '<|"|>',
     "<escape>",
     "</param>",
+    "</longcat_arg_value>",
+    "</atem:parameter>",
     "</｜DSML｜parameter>",
     "<|end|><|start|>assistant",
 )
