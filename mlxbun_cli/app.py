@@ -23,6 +23,7 @@ from commands.download import download
 from commands.fit import fit
 from commands.gc import gc
 from commands.generate import generate
+from commands.jobs import jobs_app
 from commands.ls import ls
 from commands.ps import ps
 from commands.serve import serve
@@ -85,6 +86,7 @@ for verb in (
     doctor,
 ):
     app.command(cls=Verb)(verb)
+app.add_typer(jobs_app, name="jobs")
 app.add_typer(config_app, name="config")
 
 

@@ -11,11 +11,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from core.errors import MlxbunError
-from core.jobs import run_job
+from core.jobs.runner import run_job
 from core.paths import Paths
 
 if TYPE_CHECKING:
-    from core.jobs import JobRun, Outcome
+    from core.jobs.run import JobRun, Outcome
 
 
 def main(work: str, job_id: str) -> int:

@@ -3,7 +3,8 @@
 A parameter names its function by `autocompletion=`; `mlxbun_cli.completion` calls it. A function
 yields what the word may become, with or without a help text; it may leave out what does not fit,
 and need not. `FILES` or `FOLDERS` among it means: where nothing fits, paths do.
-Nothing here opens a network connection, and nothing is written but the index of the models.
+Nothing here opens a network connection, and nothing is written but the index of the models, and of
+a job whose process is gone that it is.
 """
 
 from __future__ import annotations
@@ -135,6 +136,30 @@ def sessions(ctx: Tab) -> Iterator[Candidate]:
 
     for file in SessionStore(ctx.obj.paths.home / "sessions").files():
         yield file.name
+
+
+def job_ids(ctx: Tab) -> Iterator[Candidate]:
+    """Yield the jobs, the newest first."""
+    from core.jobs.store import JobStore
+
+    for job in JobStore(ctx.obj.paths.jobs_folder).recent():
+        yield job.id, f"{job.kind}, {job.status}"
+
+
+def unfinished_job_ids(ctx: Tab) -> Iterator[Candidate]:
+    """Yield the jobs that wait or run, the newest first."""
+    from core.jobs.store import JobStore
+
+    for job in JobStore(ctx.obj.paths.jobs_folder).recent():
+        if not job.is_over:
+            yield job.id, f"{job.kind}, {job.status}"
+
+
+def job_kinds() -> Iterator[Candidate]:
+    """Yield the sorts of jobs."""
+    from core.jobs.job import KINDS
+
+    yield from KINDS
 
 
 def setting_names() -> Iterator[Candidate]:

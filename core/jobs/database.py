@@ -8,7 +8,6 @@ moved aside before the next write; nothing of it is deleted. Knows nothing of jo
 
 from __future__ import annotations
 
-import secrets
 import sqlite3
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, TypeVar
@@ -126,6 +125,7 @@ class Database:
     def _set_aside(self) -> None:
         """Give a damaged file another name, unless another process has done so meanwhile."""
         import fcntl
+        import secrets
 
         with self._path.with_name(f"{self._path.name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)

@@ -8,7 +8,6 @@ says, where that had come to its end; else it is a `zombie`.
 from __future__ import annotations
 
 import json
-import secrets
 import time
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
@@ -72,6 +71,8 @@ class JobStore:
         Raises:
             MlxbunError: the list cannot be written.
         """
+        import secrets  # brings OpenSSL along, which those who only read do not need
+
         now = self._clock()
         job_id = secrets.token_hex(4)
         job = Job(

@@ -130,7 +130,7 @@ def _settings_line(settings: Sequence[Parameter]) -> str:
 
 
 def _more(verb: Verb) -> str:
-    page = _PAGES.get(verb.name, f"{verb.name}.md")
+    page = _PAGES.get(verb.name, f"{verb.name.split()[0]}.md")
     told = f"[{page}]({page}), " if (DOCS / page).exists() else ""
     return f"More: {told}[JSON](json.md#{_anchor(verb)})."
 

@@ -11,6 +11,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from scripts.docs.jobs import DONE, RUNNING, add_jobs, waiting_job
 from scripts.docs.library import add_adapter, add_library
 from scripts.docs.places import ROOT
 from scripts.docs.screen import Screen
@@ -103,6 +104,10 @@ SCENES = (
     Scene(verb="ps", commands=("mlxbun ps",), steady=False, starter=True, served=True),
     Scene(verb="stop", commands=("mlxbun stop",), steady=False, starter=True, served=True),
     Scene(verb="doctor", commands=("mlxbun doctor",), steady=False),
+    Scene(verb="jobs list", commands=("mlxbun jobs list",)),
+    Scene(verb="jobs show", commands=(f"mlxbun jobs show {DONE[:4]}",)),
+    Scene(verb="jobs logs", commands=(f"mlxbun jobs logs {DONE[:4]}",)),
+    Scene(verb="jobs cancel", commands=(f"mlxbun jobs cancel {RUNNING[:4]}",)),
     Scene(verb="config show", commands=("mlxbun config set batch 4", "mlxbun config show")),
     Scene(
         verb="config set",
@@ -118,6 +123,10 @@ def play(scene: Scene) -> list[str]:
         home = Path(stage.enter_context(tempfile.TemporaryDirectory(prefix="mlxbun-")))
         hub = stage.enter_context(UploadHub())
         environ = _set_stage(scene, home, hub)
+        if scene.verb.startswith("jobs"):
+            add_jobs(home)
+        if scene.verb == "jobs cancel":
+            stage.enter_context(waiting_job(home, environ))
         if scene.served:
             stage.enter_context(_server(environ, home))
         for number, command in enumerate(scene.commands):

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from commands._shared.console import SCHEMA
+from scripts.docs.jobs import BROKEN, DONE, RUNNING, add_jobs, waiting_job
 from scripts.docs.library import add_adapter, add_library
 from scripts.docs.verbs import read_app
 from tests.core.upload.hub import UploadHub
@@ -55,6 +56,7 @@ _RARE_KEYS = {
     "still_running[].url",
     "still_running[].model",
     "notes[]",
+    "*",  # of a metric
 }
 
 
@@ -100,6 +102,7 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
         hub.add("acme/pond", {"config.json": b"{}", "model.safetensors": weights(400_000)})
         recorder = Recorder(environ_of(home, HF_ENDPOINT=hub.url, HF_TOKEN="hf_ada"), home)
         _run_offline(recorder)
+        _run_jobs(recorder)
         hub.faults = [Fault(name="model.safetensors", cut=100_000)]
         recorder.run("download", "acme/pond")
         recorder.run("upload", "lora", "--to", "ada/lora", "--revision", "draft")
@@ -125,6 +128,16 @@ def _run_offline(recorder: Recorder) -> None:
     run("bench", "./tiny", "--prompts", "16", "--rows", "1", "--tokens", "4", "--repeats", "2")
     run("bench", "history")
     run("upload", "lora", "--to", "ada/lora", "--dry-run")
+
+
+def _run_jobs(recorder: Recorder) -> None:
+    add_jobs(recorder.home)
+    recorder.run("jobs", "list")
+    recorder.run("jobs", "show", DONE)
+    recorder.run("jobs", "logs", DONE)
+    recorder.run("jobs", "logs", BROKEN, "--follow", codes=(1,))
+    with waiting_job(recorder.home, recorder.environ):
+        recorder.run("jobs", "cancel", RUNNING)
 
 
 def _serve(recorder: Recorder) -> None:
@@ -170,8 +183,10 @@ def _is_rare(verb: str, event: str, key: str) -> bool:
 
 
 def _any_layer(path: str) -> str:
-    start = "results[].kv.layers."
-    return f"{start}*" if path.startswith(start) else path
+    for start in ("results[].kv.layers.", "summary."):
+        if path.startswith(start):
+            return f"{start}*"
+    return path
 
 
 def test_every_object_carries_the_version(recorder: Recorder) -> None:

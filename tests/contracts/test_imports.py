@@ -37,7 +37,7 @@ print("\\n" + json.dumps({"code": code, "modules": sorted(sys.modules)}))
      ["bench", "--help"], ["bench", "history"],
      ["ls", "--json"], ["ps"], ["stop", "--help"], ["config", "show"], ["download", "--help"],
      ["upload", "--help"],
-     ["gc"], ["gc", "--json"], ["doctor", "--help"]],
+     ["gc"], ["gc", "--json"], ["jobs", "list"], ["doctor", "--help"]],
     ids=" ".join,
 )  # fmt: skip
 def test_light_commands_import_nothing_heavy(arguments: list[str], tmp_path: Path) -> None:

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from core.jobs import Job, JobStore, Kind, start_job
+from core.jobs.job import Job, Kind
+from core.jobs.launch import start_job
 from core.jobs.log import Event, read_events
+from core.jobs.store import JobStore
 from core.paths import Paths
 from tests.processes import environ_of, wait_until
 

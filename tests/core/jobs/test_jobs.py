@@ -13,7 +13,10 @@ from pathlib import Path
 import pytest
 
 from core.errors import MlxbunError, UsageProblem
-from core.jobs import JobStore, Tail, cancel_job, start_job
+from core.jobs.cancel import cancel_job
+from core.jobs.launch import start_job
+from core.jobs.store import JobStore
+from core.jobs.tail import Tail
 from core.servers import process_born
 from tests.core.jobs.desk import Desk, events_of, job_command, types_of
 from tests.processes import wait_until
@@ -42,7 +45,7 @@ def test_a_job_from_its_start_to_its_end(desk: Desk) -> None:
     }  # fmt: skip
     assert line == {"type": "log", "line": "nearly there"}
     assert (last["type"], last["output_dir"]) == ("done", "/made/here")
-    assert last["summary"] == {"steps": 1, "echo": {"rank": 16}}
+    assert last["summary"] == {"steps": 1, "rank": 16}
     assert started["ts"] <= last["ts"]
     assert not done.output_file.exists()
 

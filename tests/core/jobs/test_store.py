@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from core.errors import AlreadyRunning, Ambiguous, MlxbunError, NotFound, StoreCorrupt
-from core.jobs import JobStore
 from core.jobs.database import Database
 from core.jobs.job import Job, Owner
 from core.jobs.log import LogWriter
 from core.jobs.migrations import MIGRATIONS
+from core.jobs.store import JobStore
 
 
 class Clock:
