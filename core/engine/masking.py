@@ -1,4 +1,4 @@
-"""What the constraints of a batch's rows allow, as something to add to its logits.
+"""What the constraints of a batch's rows allow, laid over its logits.
 
 Letters: B rows, V vocabulary, W = ceil(V / 32) words.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from core.engine.constraint import Constraint
 
-_MINUS_INFINITY = 0xFF800000  # as float32 (IEEE 754)
+_INFINITY = 0x7F800000  # as float32 (IEEE 754); with the sign, -inf
 
 
 class BatchMask:
@@ -41,20 +41,20 @@ class BatchMask:
 def forbid(logits: mx.array, mask: NDArray[np.int32]) -> mx.array:
     """Set logits to -inf where a mask has no bit. [B, V] → [B, V].
 
-    Added, not selected: on a CPU a selection takes five times as long (1.6 ms for 8 rows of 49,152
-    tokens, against 0.3).
+    By a minimum with +inf or -inf, not by a selection: on a CPU that takes five times as long
+    (1.6 ms for 8 rows of 49,152 tokens, against 0.3).
 
     Args:
-        logits: any floating-point numbers but +inf.
+        logits: any numbers.
         mask: bit t % 32 of word t // 32 allows token t; tokens beyond its words are forbidden.
     """
     vocabulary = logits.shape[-1]
     missing = -(-vocabulary // 32) - mask.shape[-1]
     if missing > 0:
         mask = np.pad(mask, ((0, 0), (0, missing)))
-    words = mx.array(mask.view(np.uint32))
-    bits = (words[..., None] >> mx.arange(32, dtype=mx.uint32)) & 1  # [B, W, 32]
-    # 1 becomes the bits of 0.0, 0 those of -inf.
-    walls = (bits - 1) & mx.array(_MINUS_INFINITY, dtype=mx.uint32)
-    flat = walls.reshape(mask.shape[0], -1)[:, :vocabulary].view(mx.float32)
-    return logits + flat.astype(logits.dtype)
+    forbidden = mx.array((~mask).view(np.uint32))
+    # Each bit becomes the sign of an infinity.
+    signs = (forbidden[..., None] >> mx.arange(32, dtype=mx.uint32)) << 31  # [B, W, 32]
+    ceilings = signs | mx.array(_INFINITY, dtype=mx.uint32)
+    flat = ceilings.reshape(mask.shape[0], -1)[:, :vocabulary].view(mx.float32)
+    return mx.minimum(logits, flat.astype(logits.dtype))

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from core.engine.request import SamplingParams
 
+# A larger bias would be infinite in half precision; it decides as much as this one.
+_LARGEST_BIAS = 3e4
 _NOTHING = -1  # where a row's window is shorter than the longest
 
 
@@ -134,7 +136,7 @@ class _Bias:
     def of(cls, rows: Sequence[tuple[int, RowShaping]], vocabulary: int) -> _Bias | None:
         """Return the bias of these rows, or None."""
         triples = [
-            (row, token, amount)
+            (row, token, max(-_LARGEST_BIAS, min(_LARGEST_BIAS, amount)))
             for row, shaping in rows
             for token, amount in shaping.bias
             if 0 <= token < vocabulary

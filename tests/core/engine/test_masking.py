@@ -30,6 +30,12 @@ def test_only_what_has_a_bit_keeps_its_logit(vocabulary: int, dtype: mx.Dtype) -
     assert np.isneginf(np.delete(result, tokens)).all()
 
 
+def test_even_an_infinite_logit_is_forbidden_or_left() -> None:
+    logits = mx.array([[np.inf, np.inf, -np.inf, -0.0]])
+    shown = np.array(forbid(logits, allow(4, 1, 2, 3)))[0]
+    assert shown.tolist() == [-np.inf, np.inf, -np.inf, 0.0]
+
+
 def test_tokens_beyond_the_masks_packedare_forbidden() -> None:
     shown = np.array(forbid(mx.zeros((1, 70)), allow(32, 3, 31)))[0]
     assert np.flatnonzero(np.isfinite(shown)).tolist() == [3, 31]

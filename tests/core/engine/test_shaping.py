@@ -137,6 +137,16 @@ def test_a_bias_outside_the_vocabulary_touches_nothing() -> None:
     assert np.allclose(result, expected)
 
 
+@pytest.mark.parametrize("dtype", [mx.float32, mx.float16])
+def test_an_absurd_bias_decides_without_overflowing(dtype: mx.Dtype) -> None:
+    params = SamplingParams(logit_bias=((2, 1e300), (3, -1e300)))
+    logits = logits_of(2).astype(dtype)
+    result = BatchShaping([(0, shaping_of(params, [1]))], V)(logits, mx.array([1]))
+    shown = np.array(result.astype(mx.float32))[0]
+    assert np.isfinite(shown).all()
+    assert (shown.argmax(), shown.argmin()) == (2, 3)
+
+
 @settings(max_examples=40, deadline=None)
 @given(st.lists(st.integers(0, 9), max_size=700), st.integers(0, 40), st.integers(0, 300))
 def test_a_history_is_a_list_that_only_grows(tokens: list[int], size: int, start: int) -> None:
