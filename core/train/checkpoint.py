@@ -1,0 +1,200 @@
+"""Checkpoints: all that a training goes on from, in one file that is written whole or not at all.
+
+A file holds the adapter's matrices, the optimizer's moments, and as metadata the step. The order of
+the rows and the dropout follow from the seed and the step, so nothing else is random.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import safetensors
+import safetensors.numpy
+
+from core.errors import AlreadyRunning, NotFound, StoreCorrupt, UsageProblem
+from core.paths import atomic_write
+from core.train.config import TrainConfig, config_as_json
+from core.train.events import Before
+from core.train.lora import Arrays
+
+FOLDER = "checkpoints"
+"""Where they lie in an adapter's folder."""
+
+_KEPT = 2  # the last ones; older ones go
+_NAME = re.compile(r"step-(\d{8,})\.safetensors")
+# What must be the same for a training to be the same one.
+_SAME = (
+    "method",
+    "rank",
+    "scale",
+    "rank_scaling",
+    "target_modules",
+    "num_layers",
+    "rs_lora",
+    "batch_size",
+    "grad_accumulation_steps",
+    "max_seq_length",
+    "seed",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Progress:
+    """Where a training is."""
+
+    step: int
+    """Steps that were computed."""
+    trained_tokens: int
+    """Tokens that were learned from."""
+    before: Before
+    """What was measured before the first step."""
+    best_loss: float | None = None
+    """The lowest validation loss; None: none was measured."""
+    best_step: int = 0
+    """The step that it is of."""
+    stale: int = 0
+    """Validations since then."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """All that a training goes on from."""
+
+    progress: Progress
+    """Where it is."""
+    adapter: Arrays
+    """A and B by their paths."""
+    optimizer: Arrays
+    """As `Optimizer.arrays` has them."""
+
+
+def save_checkpoint(
+    folder: Path, checkpoint: Checkpoint, config: TrainConfig, *, data: str
+) -> Path:
+    """Write a checkpoint, then take away those that are older than the last but one.
+
+    Args:
+        folder: the adapter's.
+        checkpoint: what is kept.
+        config: of the training.
+        data: tells its data from others.
+
+    Raises:
+        OSError: the folder cannot be written, or the disk is full; older ones are there still.
+    """
+    arrays = {f"adapter/{name}": np.array(v) for name, v in checkpoint.adapter.items()}
+    arrays |= {f"optimizer/{name}": np.array(v) for name, v in checkpoint.optimizer.items()}
+    metadata = {
+        "progress": json.dumps(asdict(checkpoint.progress)),
+        "config": json.dumps(config_as_json(config)),
+        "data": data,
+    }
+    file = folder / FOLDER / f"step-{checkpoint.progress.step:08}.safetensors"
+    with atomic_write(file) as out:
+        out.write(safetensors.numpy.save(arrays, metadata=metadata))
+    for old in _files(folder)[:-_KEPT]:
+        old.unlink(missing_ok=True)
+    return file
+
+
+def load_checkpoint(folder: Path, config: TrainConfig, *, data: str) -> Checkpoint:
+    """Return the last checkpoint.
+
+    Args:
+        folder: the adapter's.
+        config: of the training that goes on.
+        data: tells its data from others.
+
+    Raises:
+        NotFound: there is none.
+        StoreCorrupt: it cannot be read.
+        UsageProblem: it is of another training.
+    """
+    files = _files(folder)
+    if not files:
+        raise NotFound(
+            f"There is no checkpoint in {folder} to go on from.",
+            hint="Leave --resume out to begin.",
+        )
+    try:
+        arrays, metadata = _read(files[-1])
+        progress = json.loads(metadata["progress"])
+        stored = json.loads(metadata["config"])
+        before = Before(**progress.pop("before"))
+        found = Progress(before=before, **progress)
+    except (OSError, ValueError, TypeError, KeyError, safetensors.SafetensorError) as problem:
+        raise StoreCorrupt(
+            f"The checkpoint {files[-1]} cannot be read: {problem}.",
+            hint="Take it away to go on from the one before it.",
+        ) from problem
+    _refuse_other(config, stored)
+    if metadata.get("data") != data:
+        raise UsageProblem(
+            "The data are others than those that the checkpoint has learned from.",
+            hint="Use the same data and the same max_seq_length, or begin in another folder.",
+        )
+    return Checkpoint(
+        progress=found,
+        adapter=_part(arrays, "adapter/"),
+        optimizer=_part(arrays, "optimizer/"),
+    )
+
+
+def has_checkpoint(folder: Path) -> bool:
+    """Return whether there is a checkpoint to go on from."""
+    return bool(_files(folder))
+
+
+@contextmanager
+def only_training(folder: Path) -> Iterator[None]:
+    """Keep other processes from training into a folder within the block.
+
+    Raises:
+        AlreadyRunning: one does.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / ".training.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise AlreadyRunning(f"Another process trains into {folder} already.") from None
+        yield
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the checkpoints, the oldest first."""
+    found = (file for file in (folder / FOLDER).glob("*") if _NAME.fullmatch(file.name))
+    return sorted(found, key=lambda file: int(file.stem.removeprefix("step-")))
+
+
+def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    with safetensors.safe_open(str(file), framework="numpy") as content:
+        metadata = dict(content.metadata() or {})
+        return {name: content.get_tensor(name) for name in content.keys()}, metadata  # noqa: SIM118
+
+
+def _part(arrays: dict[str, Any], prefix: str) -> Arrays:
+    return {
+        name.removeprefix(prefix): mx.array(array)
+        for name, array in arrays.items()
+        if name.startswith(prefix)
+    }
+
+
+def _refuse_other(config: TrainConfig, stored: dict[str, Any]) -> None:
+    mine = config_as_json(config)
+    for name in _SAME:
+        if mine[name] != stored.get(name):
+            raise UsageProblem(
+                f"The checkpoint was trained with {name} {stored.get(name)}, not {mine[name]}.",
+                hint="Say the same, or begin in another folder.",
+            )

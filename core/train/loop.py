@@ -1,0 +1,409 @@
+"""The loop: steps, validations, checkpoints, and every way in which a training ends."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import mlx.core as mx
+
+from core.engine.device import memory_now
+from core.errors import MlxbunError, UsageProblem
+from core.paths import atomic_write
+from core.train.adapter import write_adapter
+from core.train.batches import BatchOrder, in_order
+from core.train.checkpoint import (
+    Checkpoint,
+    Progress,
+    has_checkpoint,
+    load_checkpoint,
+    save_checkpoint,
+)
+from core.train.config import TrainConfig
+from core.train.data import Dataset, item_length, sequences
+from core.train.events import (
+    Before,
+    Metric,
+    Note,
+    OnEvent,
+    Saved,
+    Stage,
+    TrainResult,
+    event_as_json,
+)
+from core.train.lora import set_trainable, trainable
+from core.train.model import TrainModel
+from core.train.schedule import learning_rate
+from core.train.step import Measured, Optimizer, Stepper, StepResult, apply
+
+METRICS = "metrics.jsonl"
+"""Every metric, a line each, in the adapter's folder."""
+
+_MEASURED = 32  # training rows that are measured where there is no validation
+Ended = Literal["done", "early", "stopped"]
+
+
+class Training:
+    """One training. For one thread, as all that computes with MLX."""
+
+    def __init__(
+        self,
+        config: TrainConfig,
+        trained: TrainModel,
+        data: Dataset,
+        *,
+        base: str,
+        on_event: OnEvent,
+        should_stop: Callable[[], bool],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Take all that is needed; nothing is computed yet.
+
+        Args:
+            config: with its three paths.
+            trained: the model with fresh adapters.
+            data: its rows.
+            base: what users call the model.
+            on_event: hears what happens.
+            should_stop: asked after every step.
+            clock: seconds that only go forward.
+        """
+        assert config.adapter_path is not None
+        self._config = config
+        self._trained = trained
+        self._data = data
+        self._base = base
+        self._on_event = on_event
+        self._should_stop = should_stop
+        self._clock = clock
+        self._folder = Path(config.adapter_path).expanduser()
+        self._stepper = Stepper(config, trained.model, trained.split)
+        self._optimizer = Optimizer(config, trainable(trained.model))
+        lengths = tuple(map(item_length, data.train))
+        self._order = BatchOrder(lengths=lengths, size=config.batch_size, seed=config.seed)
+        self._fingerprint = fingerprint(data)
+        self._progress = Progress(step=0, trained_tokens=0, before=Before(loss=0, perplexity=1))
+        self._saved_step = -1
+        self._started = clock()
+
+    def run(self, *, resume: bool) -> TrainResult:
+        """Train, and leave the adapter in its folder.
+
+        Args:
+            resume: go on from the last checkpoint.
+
+        Raises:
+            NotFound: there is no checkpoint to go on from.
+            UsageProblem: the folder is taken, or its checkpoint is of another training.
+            MlxbunError: the loss exploded, or the adapter cannot be written.
+        """
+        if resume:
+            self._resume()
+        else:
+            self._begin()
+        ended = self._steps()
+        return self._finish(ended)
+
+    def _begin(self) -> None:
+        if has_checkpoint(self._folder) or (self._folder / "adapters.safetensors").exists():
+            raise UsageProblem(
+                f"{self._folder} holds an adapter already.",
+                hint="Go on with --resume, or name another folder with --adapter-path.",
+            )
+        self._say("measuring", f"measuring the loss of {self._measured_on} rows before training")
+        before = _plain(self._measure())
+        self._progress = replace(self._progress, before=before)
+        self._note_validation(before)
+        mx.random.seed(self._config.seed)
+
+    def _resume(self) -> None:
+        found = load_checkpoint(self._folder, self._config, data=self._fingerprint)
+        self._progress = found.progress
+        set_trainable(self._trained.model, found.adapter)
+        self._optimizer.restore(found.optimizer)
+        self._saved_step = found.progress.step
+        _cut_metrics(self._folder / METRICS, found.progress.step)
+        self._on_event(Note(line=f"Going on from step {found.progress.step}."))
+
+    def _steps(self) -> Ended:
+        """Compute steps until the last, or until something ends them before."""
+        config = self._config
+        self._say("training", f"training {config.iters} steps")
+        report = _Report(self._clock)
+        while self._progress.step < config.iters:
+            if self._should_stop():
+                return "stopped"
+            step = self._progress.step + 1
+            result, rate = self._step(step)
+            report.add(result)
+            if step % config.steps_per_report == 0 or step == config.iters:
+                self._tell(report.metric(step, config.iters, rate, self._progress.trained_tokens))
+            if self._is_time_to_measure(step) and self._validate(step) == "early":
+                return "early"
+            if config.save_checkpoints and step % config.save_every == 0:
+                self._save()
+        return "done"
+
+    def _step(self, step: int) -> tuple[StepResult, float]:
+        config = self._config
+        batches = self._order.step(step, config.grad_accumulation_steps)
+        result, grads = self._stepper.gradients(self._data.train, batches, step)
+        if not (math.isfinite(result.grad_norm) and result.loss <= config.loss_limit):
+            raise self._exploded(step, result)
+        rate = learning_rate(
+            step,
+            peak=config.learning_rate,
+            steps=config.iters,
+            warmup=config.warmup_iters,
+            schedule=config.lr_schedule,
+        )
+        apply(self._trained.model, self._optimizer, grads, rate)
+        tokens = self._progress.trained_tokens + result.tokens
+        self._progress = replace(self._progress, step=step, trained_tokens=tokens)
+        return result, rate
+
+    def _is_time_to_measure(self, step: int) -> bool:
+        every = self._config.steps_per_eval
+        return bool(self._data.valid and every and step % every == 0 and step < self._config.iters)
+
+    def _validate(self, step: int) -> Ended | None:
+        """Measure the validation rows; keep the adapter where it is the best so far."""
+        found = _plain(self._measure())
+        self._note_validation(found)
+        if self._progress.best_loss is None or found.loss < self._progress.best_loss:
+            self._progress = replace(self._progress, best_loss=found.loss, best_step=step, stale=0)
+            self._try_write("best adapter", self._write_adapter)
+        else:
+            self._progress = replace(self._progress, stale=self._progress.stale + 1)
+        patience = self._config.early_stopping
+        if patience and self._progress.stale >= patience:
+            self._on_event(
+                Note(line=f"Validation did not get better {patience} times: ending at step {step}.")
+            )
+            return "early"
+        return None
+
+    def _finish(self, ended: Ended) -> TrainResult:
+        """Measure what was trained, and leave the best of it in the folder."""
+        step = self._progress.step
+        self._say("saving", "measuring the loss after training, and saving")
+        if self._config.save_checkpoints or ended == "stopped":
+            self._save()
+        last = _plain(self._measure()) if step else self._progress.before
+        if step:
+            self._note_validation(last)
+        best = self._progress.best_loss
+        if best is not None and best <= last.loss and self._progress.best_step != step:
+            kept, after = self._progress.best_step, self._measured_best(last)
+        else:
+            kept, after = step, last
+            self._write_final()
+        return TrainResult(
+            adapter_path=str(self._folder),
+            ended=ended,
+            step=step,
+            adapter_step=kept,
+            before=self._progress.before,
+            after=after,
+            measured_on=self._measured_on,
+            trained_tokens=self._progress.trained_tokens,
+            seconds=self._clock() - self._started,
+            memory_bytes=memory_now().peak,
+        )
+
+    def _measured_best(self, last: Before) -> Before:
+        """Return what was measured of the best step, as its validation told."""
+        for line in _metric_lines(self._folder / METRICS):
+            if line.get("kind") == "val" and line.get("step") == self._progress.best_step:
+                return Before(
+                    loss=float(line["loss"]),
+                    perplexity=float(line["perplexity"]),
+                    accuracy=line.get("accuracy"),
+                )
+        return last
+
+    def _measure(self) -> Measured:
+        rows = self._data.valid or self._data.train[:_MEASURED]
+        batches = in_order([item_length(row) for row in rows], self._config.batch_size)
+        return self._stepper.measure(rows, batches)
+
+    @property
+    def _measured_on(self) -> str:
+        return "validation" if self._data.valid else "training"
+
+    def _note_validation(self, found: Before) -> None:
+        self._tell(
+            Metric(
+                kind="val",
+                step=self._progress.step,
+                steps=self._config.iters,
+                loss=found.loss,
+                perplexity=found.perplexity,
+                accuracy=found.accuracy,
+            )
+        )
+
+    def _tell(self, metric: Metric) -> None:
+        """Hand a metric on, and keep it in the file: one that cannot be kept ends nothing."""
+        self._on_event(metric)
+        line = json.dumps(event_as_json(metric)) + "\n"
+
+        def write() -> None:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            with (self._folder / METRICS).open("a", encoding="utf-8") as file:
+                file.write(line)
+
+        self._try_write("metrics", write)
+
+    def _save(self) -> None:
+        if self._progress.step in (0, self._saved_step):
+            return
+        self._try_write("checkpoint", self._write_checkpoint)
+
+    def _write_checkpoint(self) -> None:
+        checkpoint = Checkpoint(
+            progress=self._progress,
+            adapter=trainable(self._trained.model),
+            optimizer=self._optimizer.arrays,
+        )
+        file = save_checkpoint(self._folder, checkpoint, self._config, data=self._fingerprint)
+        self._saved_step = self._progress.step
+        self._on_event(Saved(step=self._saved_step, path=str(file)))
+
+    def _write_adapter(self) -> None:
+        write_adapter(
+            self._folder,
+            self._trained,
+            trainable(self._trained.model),
+            self._config,
+            base=self._base,
+        )
+
+    def _write_final(self) -> None:
+        try:
+            self._write_adapter()
+        except OSError as problem:
+            kept = (
+                f" The checkpoint of step {self._saved_step} is kept."
+                if self._saved_step > 0
+                else ""
+            )
+            raise MlxbunError(
+                f"The adapter cannot be written to {self._folder}: {problem.strerror or problem}."
+                f"{kept}",
+                hint="Make room, and run it again with --resume.",
+            ) from problem
+
+    def _try_write(self, what: str, write: Callable[[], None]) -> None:
+        """Write something that there will be another chance to write."""
+        try:
+            write()
+        except OSError as problem:
+            reason = problem.strerror or problem
+            self._on_event(
+                Note(line=f"The {what} could not be written: {reason}. Training goes on.")
+            )
+
+    def _exploded(self, step: int, result: StepResult) -> MlxbunError:
+        """Leave the last good adapter in the folder, and return what to raise."""
+        became = f"{result.loss:.4g}" if math.isfinite(result.loss) else "no number"
+        if self._progress.best_loss is None and self._saved_step > 0:
+            self._restore_last_good()
+        kept = self._progress.best_step or max(0, self._saved_step)
+        told = f"The adapter of step {kept} is kept." if kept else "No adapter was kept."
+        return MlxbunError(
+            f"The loss became {became} at step {step} (gradient norm {result.grad_norm:.4g}). "
+            f"{told}",
+            hint="Lower learning_rate, or set grad_clip_norm, and go on with --resume.",
+        )
+
+    def _restore_last_good(self) -> None:
+        found = load_checkpoint(self._folder, self._config, data=self._fingerprint)
+        set_trainable(self._trained.model, found.adapter)
+        self._try_write("adapter", self._write_adapter)
+
+    def _say(self, stage: str, message: str) -> None:
+        done = self._progress.step / self._config.iters
+        self._on_event(Stage(stage=stage, progress=done, message=message))
+
+
+class _Report:
+    """Gathers the steps between two reports."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._since = clock()
+        self._results: list[StepResult] = []
+        self._steps = 0
+        self._seconds = 0.0
+
+    def add(self, result: StepResult) -> None:
+        """Count a step."""
+        self._results.append(result)
+
+    def metric(self, step: int, steps: int, rate: float, tokens: int) -> Metric:
+        """Return what the gathered steps come to, and begin anew."""
+        now, results = self._clock(), self._results
+        seconds = max(1e-9, now - self._since)
+        self._steps, self._seconds = self._steps + len(results), self._seconds + seconds
+        accuracies = [r.accuracy for r in results if r.accuracy is not None]
+        self._since, self._results = now, []
+        return Metric(
+            kind="train",
+            step=step,
+            steps=steps,
+            loss=sum(r.loss for r in results) / len(results),
+            accuracy=sum(accuracies) / len(accuracies) if accuracies else None,
+            learning_rate=rate,
+            grad_norm=results[-1].grad_norm,
+            tokens_per_sec=sum(r.tokens for r in results) / seconds,
+            trained_tokens=tokens,
+            memory_bytes=memory_now().peak,
+            seconds_left=(steps - step) * self._seconds / self._steps,
+        )
+
+
+def fingerprint(data: Dataset) -> str:
+    """Return what tells a training's rows from others: a digest of their tokens and masks."""
+    digest = hashlib.sha256()
+    for row in (*data.train, None, *data.valid):
+        for part in sequences(row) if row else ():
+            digest.update(json.dumps(part.tokens).encode())
+            digest.update(part.response)
+        digest.update(b"|")
+    return digest.hexdigest()
+
+
+def _plain(measured: Measured) -> Before:
+    return Before(loss=measured.loss, perplexity=measured.perplexity, accuracy=measured.accuracy)
+
+
+def _metric_lines(file: Path) -> list[dict[str, Any]]:
+    try:
+        text = file.read_text(encoding="utf-8")
+    except OSError:
+        return []
+    found = []
+    for line in text.splitlines():
+        try:
+            values = json.loads(line)
+        except ValueError:
+            continue  # cut off by a crash
+        if isinstance(values, dict):
+            found.append(values)
+    return found
+
+
+def _cut_metrics(file: Path, step: int) -> None:
+    """Take out what steps after a checkpoint had told: they are computed again."""
+    if not file.exists():
+        return
+    kept = [line for line in _metric_lines(file) if line.get("step", 0) <= step]
+    with atomic_write(file) as out:
+        out.write("".join(json.dumps(line) + "\n" for line in kept).encode())

@@ -1,0 +1,215 @@
+"""One training from its configuration to its adapter. Imports no arrays until they are needed.
+
+The order matters, as for an engine: a fast BLAS must be in the process before MLX is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, cast
+
+from core.engine.start import find_model
+from core.errors import BackendMissing
+from core.machine.compute import prepare_compute
+from core.progress import ignore_progress
+from core.provenance import EvalFigure, Origin, Provenance, is_repo_id, write_provenance
+from core.train.config import config_as_json, require_paths
+from core.train.events import Note, Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from core.paths import Paths
+    from core.progress import OnProgress
+    from core.provenance import Value
+    from core.registry.resolve import ModelRef
+    from core.settings import Settings
+    from core.train.config import TrainConfig
+    from core.train.data import Dataset
+    from core.train.events import OnEvent, TrainResult
+    from core.train.model import TrainModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """A training that can begin."""
+
+    config: TrainConfig
+    """What was chosen."""
+    base: ModelRef
+    """The model on disk."""
+    trained: TrainModel
+    """It in memory, with fresh adapters."""
+    data: Dataset
+    """Its rows."""
+
+
+def run_training(
+    config: TrainConfig,
+    *,
+    settings: Settings,
+    paths: Paths,
+    environ: Mapping[str, str],
+    on_event: OnEvent,
+    should_stop: Callable[[], bool],
+    resume: bool = False,
+    on_progress: OnProgress = ignore_progress,
+) -> TrainResult:
+    """Train an adapter. For the main thread of a process that has not imported MLX yet.
+
+    Args:
+        config: with `model_dir`, `data_dir` and `adapter_path`.
+        settings: the merged settings: BLAS, dequantizing, memory budget, folders of models.
+        paths: our folders and the Hugging Face cache.
+        environ: the environment.
+        on_event: hears what happens; see `core.train.events`.
+        should_stop: asked after every step; then all is saved, and the result says `stopped`.
+        resume: go on from the last checkpoint in `adapter_path`.
+        on_progress: hears of downloads.
+
+    Raises:
+        MlxbunError: the configuration, the model or the data cannot be used; the loss exploded;
+            the adapter cannot be written; another process trains into the same folder.
+    """
+    require_paths(config)
+    prepared = prepare_training(
+        config,
+        settings=settings,
+        paths=paths,
+        environ=environ,
+        on_event=on_event,
+        on_progress=on_progress,
+    )
+    from core.train.checkpoint import only_training
+    from core.train.loop import Training
+    from core.train.plot import write_plots
+
+    assert config.adapter_path is not None
+    folder = Path(config.adapter_path).expanduser()
+    with only_training(folder):
+        training = Training(
+            config,
+            prepared.trained,
+            prepared.data,
+            base=prepared.base.model_id,
+            on_event=on_event,
+            should_stop=should_stop,
+        )
+        result = training.run(resume=resume)
+        try:
+            write_provenance(folder, describe(prepared, result))
+            for note in write_plots(folder):
+                on_event(Note(line=note))
+        except OSError as problem:
+            told = problem.strerror or problem
+            on_event(Note(line=f"What tells of the adapter could not be written: {told}."))
+    return result
+
+
+def prepare_training(
+    config: TrainConfig,
+    *,
+    settings: Settings,
+    paths: Paths,
+    environ: Mapping[str, str],
+    on_event: OnEvent,
+    on_progress: OnProgress = ignore_progress,
+) -> Prepared:
+    """Load the model and the data of a training; see `run_training`.
+
+    Raises:
+        MlxbunError: the configuration, the model or the data cannot be used.
+    """
+
+    def note(line: str) -> None:
+        on_event(Note(line=line))
+
+    plan = prepare_compute(
+        blas=settings.blas,
+        dequantize=cast(Literal["auto", "on", "off"], settings.dequantize),
+        cache=paths.cache,
+        environ=environ,
+    )
+    for line in plan.notes:
+        note(line)
+    base = find_model(
+        config.model_dir,
+        plan=plan,
+        settings=settings,
+        paths=paths,
+        environ=environ,
+        on_progress=on_progress,
+        on_note=note,
+    )
+    try:
+        from core.engine.slim import import_mlx_lm
+
+        import_mlx_lm()
+        from core.engine.tokenizer_card import CardShelf
+        from core.train.adapter import warm_start
+        from core.train.data import load_dataset
+        from core.train.model import load_train_model
+    except ImportError as problem:
+        raise BackendMissing(
+            f"MLX cannot be imported: {problem}.",
+            hint="Run `pip install 'mlxbun[cpu]'`, or 'mlxbun[cuda]' with an NVIDIA GPU.",
+        ) from problem
+    on_event(Stage(stage="loading", progress=0.0, message=f"loading {base.model_id}"))
+    trained = load_train_model(
+        base.folder,
+        config,
+        plan=plan,
+        memory_budget_gb=settings.memory_budget,
+        shelf=CardShelf(paths.cache / "tokenizers"),
+        on_note=note,
+    )
+    if config.warm_start_adapter:
+        warm_start(trained, config.warm_start_adapter)
+    on_event(Stage(stage="data", progress=0.0, message=f"reading {config.data_dir}"))
+    data = load_dataset(config, trained.tokenizer)
+    return Prepared(config=config, base=base, trained=trained, data=data)
+
+
+def describe(prepared: Prepared, result: TrainResult) -> Provenance:
+    """Return where an adapter comes from, for its `mlxbun.json`."""
+    known = {n: v for n, v in config_as_json(prepared.config).items() if v not in (None, [])}
+    for name in ("model_dir", "data_dir", "adapter_path", "warm_start_adapter"):
+        known.pop(name, None)  # paths of this machine are nobody's business
+    recipe: dict[str, Value] = {n: tuple(v) if isinstance(v, list) else v for n, v in known.items()}
+    recipe |= {
+        "training rows": len(prepared.data.train),
+        "validation rows": len(prepared.data.valid),
+        "steps": result.step,
+        "step of the adapter": result.adapter_step,
+        "tokens learned from": result.trained_tokens,
+    }
+    return Provenance(
+        base=_origin(prepared.base),
+        relation="adapter",
+        recipe=recipe,
+        figures=tuple(_figures(result)),
+        versions={name: version(name) for name in ("mlxbun", "mlx", "mlx-lm")},
+    )
+
+
+def _figures(result: TrainResult) -> list[EvalFigure]:
+    where = f"the {result.measured_on} rows"
+    pairs = [
+        ("loss", "nats", result.after.loss, result.before.loss),
+        ("perplexity", None, result.after.perplexity, result.before.perplexity),
+    ]
+    return [
+        EvalFigure(name=name, value=after, unit=unit, data=where, base_value=before)
+        for name, unit, after, before in pairs
+        if abs(after) < float("inf") and abs(before) < float("inf")
+    ]
+
+
+def _origin(base: ModelRef) -> Origin | None:
+    name = base.model_id.partition("@")[0]
+    if not is_repo_id(name):
+        return None
+    is_snapshot = base.folder.parent.name == "snapshots"
+    return Origin(repo_id=name, revision=base.folder.name if is_snapshot else None)

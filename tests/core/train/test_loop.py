@@ -1,0 +1,251 @@
+"""Whole trainings: what they leave, and what is left of them when something ends them."""
+
+from __future__ import annotations
+
+import errno
+import json
+import random
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import mlx.core as mx
+import numpy as np
+import pytest
+import safetensors.numpy
+
+import core.paths
+import core.train.adapter
+import core.train.checkpoint
+from core.errors import AlreadyRunning, MlxbunError, NotFound, UsageProblem
+from core.provenance import read_provenance
+from core.train.checkpoint import only_training
+from core.train.events import Metric, Note, Saved, TrainEvent
+from core.train.plot import read_curves
+from tests.core.train.runs import config_of, run, sums, write_rows
+from tests.tiny import make_model
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    make_model(tmp_path / "model")
+    write_rows(tmp_path / "data", sums(12))
+    write_rows(tmp_path / "data", sums(4, 20), "valid.jsonl")
+    return tmp_path
+
+
+def adapter(folder: Path) -> dict[str, Any]:
+    return dict(safetensors.numpy.load_file(folder / "adapters.safetensors"))
+
+
+def same(left: dict[str, Any], right: dict[str, Any]) -> bool:
+    return left.keys() == right.keys() and all((left[n] == right[n]).all() for n in left)
+
+
+def test_learns_and_leaves_everything(place: Path) -> None:
+    events: list[TrainEvent] = []
+    result = run(config_of(place, iters=12, steps_per_eval=4), place / "home", events=events)
+    assert (result.ended, result.step, result.measured_on) == ("done", 12, "validation")
+    assert result.after.loss < 0.8 * result.before.loss
+    assert result.after.perplexity == pytest.approx(np.exp(result.after.loss), rel=1e-4)
+    lines = [json.loads(x) for x in (place / "out" / "metrics.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if line["kind"] == "train"] == list(range(1, 13))
+    assert [line["step"] for line in lines if line["kind"] == "val"] == [0, 4, 8, 12]
+    assert (place / "out" / "loss.svg").read_text().startswith("<svg")
+    assert len(read_curves(place / "out" / "metrics.jsonl").train) == 12
+    told = read_provenance(place / "out")
+    assert told is not None
+    assert (told.relation, told.recipe["rank"], told.recipe["steps"]) == ("adapter", 4, 12)
+    assert {figure.name for figure in told.figures} == {"loss", "perplexity"}
+    assert str(place) not in (place / "out" / "mlxbun.json").read_text()
+    metrics = [event for event in events if isinstance(event, Metric)]
+    assert metrics[-2].seconds_left == 0
+
+
+def test_plain_mlx_lm_computes_the_same(place: Path) -> None:
+    from mlx_lm import load
+
+    from core.engine.adapters import mount_adapter
+
+    run(config_of(place, rank_scaling="by_bits", rs_lora=True), place / "home")
+    tokens = mx.arange(9)[None]
+    theirs, _ = load(str(place / "model"), adapter_path=str(place / "out"))
+    ours, _ = load(str(place / "model"))
+    plain = ours(tokens)
+    mount_adapter(ours, place / "out")
+    assert mx.array_equal(theirs(tokens), ours(tokens))
+    assert float(mx.abs(theirs(tokens) - plain).max()) > 0.01
+
+
+@pytest.mark.parametrize("bits", [None, 4])
+def test_layers_of_several_ranks_keep_their_product(tmp_path: Path, bits: int | None) -> None:
+    from mlx_lm.utils import load_model
+
+    from core.train.adapter import to_common_form
+    from core.train.lora import adapters_of, find_targets, mount, set_trainable, trainable
+
+    make_model(tmp_path / "model", bits=bits)
+    model, _ = load_model(tmp_path / "model")
+    targets = find_targets(model, ("q_proj", "up_proj"), 0)
+    ranks = {target.path: 2 + index for index, target in enumerate(targets)}
+    mount(model, ranks, scale=3.0, rs_lora=True, dropout=0.0, seed=0)
+    set_trainable(model, {n: mx.random.normal(v.shape) for n, v in trainable(model).items()})
+    found = to_common_form(model, trainable(model), 5, 7.0)
+    for path, each in adapters_of(model).items():
+        wanted = each.scale * (np.array(each.lora_a) @ np.array(each.lora_b))
+        a, b = found[f"{path}.lora_a"], found[f"{path}.lora_b"]
+        assert a.shape[1] == b.shape[0] == 5
+        assert np.abs(7.0 * (a @ b) - wanted).max() < 1e-4
+
+
+@pytest.mark.parametrize("method", ["dpo", "orpo"])
+def test_preferences_are_learned(tmp_path: Path, method: str) -> None:
+    make_model(tmp_path / "model")
+    rows = [{"prompt": f"{n}?", "chosen": "good", "rejected": "bad!"} for n in range(8)]
+    write_rows(tmp_path / "data", rows)
+    result = run(
+        config_of(tmp_path, method=method, iters=15, learning_rate=0.003), tmp_path / "home"
+    )
+    assert result.measured_on == "training"
+    assert result.after.accuracy == 1.0
+    assert result.after.loss < result.before.loss
+
+
+KILLED = {"iters": 14, "steps_per_save": 2, "steps_per_eval": 5, "lora_dropout": 0.3} | {
+    "sft_lr_schedule": "cosine",
+    "grad_accumulation_steps": 2,
+    "lora_plus_ratio": 4,
+}
+
+
+def test_goes_on_bit_for_bit_after_kill_9(place: Path) -> None:
+    unbroken = config_of(place, **KILLED, adapter_path=str(place / "unbroken"))
+    run(unbroken, place / "home")
+    dice = random.Random()
+    command = [sys.executable, "-m", "tests.core.train.runs", str(place)]
+    resume: list[str] = []
+    for _ in range(2):
+        last = dice.randint(3, 9)
+        process = subprocess.Popen(
+            [*command, *resume, json.dumps(KILLED)],
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=REPOSITORY,
+        )
+        assert process.stdout is not None
+        for line in process.stdout:
+            if int(line) >= last:
+                break
+        process.kill()
+        process.wait()
+        process.stdout.close()
+        resume = ["--resume"]
+    result = run(config_of(place, **KILLED), place / "home", resume=True)
+    assert result.step == 14
+    assert same(adapter(place / "out"), adapter(place / "unbroken"))
+    steps = [
+        [json.loads(x)["step"] for x in (place / name / "metrics.jsonl").read_text().splitlines()]
+        for name in ("out", "unbroken")
+    ]
+    assert steps[0] == steps[1]
+
+
+def test_asked_to_stop_it_saves_and_goes_on(place: Path) -> None:
+    seen: list[int] = []
+    config = config_of(place, iters=8)
+    result = run(config, place / "home", on_step=seen.append, should_stop=lambda: len(seen) >= 3)
+    assert (result.ended, result.step) == ("stopped", 3)
+    whole = run(config, place / "home", resume=True)
+    assert (whole.ended, whole.step) == ("done", 8)
+    other = config_of(place, iters=8, adapter_path=str(place / "other"))
+    run(other, place / "home")
+    assert same(adapter(place / "out"), adapter(place / "other"))
+
+
+def test_an_exploding_loss_keeps_the_last_good_adapter(place: Path) -> None:
+    config = config_of(place, iters=20, learning_rate=10.0, loss_limit=20.0, steps_per_save=1)
+    with pytest.raises(MlxbunError, match=r"The loss became .* at step \d+") as problem:
+        run(config, place / "home")
+    assert problem.value.hint is not None
+    assert "learning_rate" in problem.value.hint
+    assert all(np.isfinite(array).all() for array in adapter(place / "out").values())
+    resumed = config_of(place, iters=20, learning_rate=1e-6, loss_limit=1000.0)
+    assert run(resumed, place / "home", resume=True).step == 20
+
+
+def test_the_best_adapter_is_kept_and_training_ends_early(place: Path) -> None:
+    config = config_of(
+        place, iters=60, learning_rate=0.08, steps_per_eval=1, early_stopping=3, loss_limit=1e6
+    )
+    events: list[TrainEvent] = []
+    result = run(config, place / "home", events=events)
+    losses = {
+        e.step: e.loss for e in events if isinstance(e, Metric) and e.kind == "val" and e.step
+    }
+    assert result.ended == "early"
+    assert result.adapter_step == min(losses, key=losses.__getitem__) < result.step
+    assert result.after.loss == losses[result.adapter_step]
+
+
+def _full_disk(*_args: Any, **_more: Any) -> Any:
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_loses_nothing(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = config_of(place, iters=6, steps_per_save=2)
+    full: list[Callable[[], None]] = []
+
+    def at_step(step: int) -> None:
+        if step == 3:
+            monkeypatch.setattr(core.train.checkpoint, "atomic_write", _full_disk)
+            monkeypatch.setattr(core.train.adapter, "atomic_write", _full_disk)
+            full.append(monkeypatch.undo)
+
+    events: list[TrainEvent] = []
+    with pytest.raises(MlxbunError, match=r"No space left on device. The checkpoint of step 2"):
+        run(config, place / "home", events=events, on_step=at_step)
+    assert [event.step for event in events if isinstance(event, Saved)] == [2]
+    assert any("could not be written" in e.line for e in events if isinstance(e, Note))
+    full[0]()
+    assert run(config, place / "home", resume=True).step == 6
+    other = config_of(place, iters=6, adapter_path=str(place / "other"))
+    run(other, place / "home")
+    assert same(adapter(place / "out"), adapter(place / "other"))
+
+
+def test_only_one_trains_into_a_folder(place: Path) -> None:
+    with only_training(place / "out"), pytest.raises(AlreadyRunning):
+        run(config_of(place), place / "home")
+
+
+def test_what_cannot_go_on(place: Path) -> None:
+    with pytest.raises(NotFound, match="no checkpoint"):
+        run(config_of(place), place / "home", resume=True)
+    run(config_of(place), place / "home")
+    with pytest.raises(UsageProblem, match="holds an adapter already"):
+        run(config_of(place), place / "home")
+    with pytest.raises(UsageProblem, match="trained with rank 4, not 8"):
+        run(config_of(place, rank=8), place / "home", resume=True)
+    write_rows(place / "data", sums(11))
+    with pytest.raises(UsageProblem, match="The data are others"):
+        run(config_of(place), place / "home", resume=True)
+
+
+def test_warm_start(place: Path) -> None:
+    first = run(config_of(place, rs_lora=True), place / "home")
+    again = config_of(
+        place, adapter_path=str(place / "two"), warm_start_adapter=str(place / "out"), iters=1
+    )
+    second = run(again, place / "home")
+    assert second.before.loss == pytest.approx(first.after.loss, abs=1e-4)
+    with pytest.raises(UsageProblem, match=r"Set rank|is trained"):
+        run(
+            config_of(
+                place, adapter_path=str(place / "x"), warm_start_adapter=str(place / "out"), rank=2
+            ),
+            place / "home",
+        )
