@@ -7,7 +7,7 @@ import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
@@ -22,11 +22,13 @@ from commands._shared.options import (
     MemoryOption,
     MinPOption,
     TemperatureOption,
+    ThinkingOption,
     TopKOption,
     TopPOption,
 )
 from core.errors import EngineFailed, NotFound, UsageProblem
 from core.registry.resolve import is_model_name
+from core.sessions.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,6 +77,7 @@ def generate(
     top_k: TopKOption = None,
     min_p: MinPOption = None,
     max_tokens: MaxTokensOption = None,
+    thinking: ThinkingOption = None,
     memory_budget: MemoryOption = None,
     blas: BlasOption = None,
     dequantize: DequantizeOption = None,
@@ -94,6 +97,7 @@ def generate(
         top_k=top_k,
         min_p=min_p,
         max_tokens=max_tokens,
+        thinking=thinking,
         memory_budget=memory_budget,
         blas=blas,
         dequantize=dequantize,
@@ -231,19 +235,26 @@ def _request(
 
 
 def _answer(engine: Engine, request: GenerationRequest, console: Console) -> None:
-    from core.engine.events import Finished, TextDelta
+    from core.engine.events import Finished, ReasoningDelta, TextDelta
 
     generation = engine.submit(request)
-    for told in getattr(generation, "warnings", ()):
+    for told in generation.warnings:
         console.note(f"mlxbun: {told}")
     texts: list[str] = []
+    thoughts: list[str] = []
     for event in generation:
         if isinstance(event, TextDelta):
+            if thoughts and not texts:
+                console.aside("\n\n")
             texts.append(event.text)
             if not console.json_mode:
                 console.text(event.text)
+        elif isinstance(event, ReasoningDelta):
+            thoughts.append(event.text)
+            console.aside(clean(event.text))
         elif isinstance(event, Finished):
-            _conclude(event, "".join(texts), engine, console)
+            told = _Told("".join(texts), "".join(thoughts), generation.warnings)
+            _conclude(event, told, engine, console)
             if request.grammar is not None and event.reason == "length":
                 raise EngineFailed(
                     "The answer was cut off before it was complete: it is not of the form wanted.",
@@ -251,14 +262,24 @@ def _answer(engine: Engine, request: GenerationRequest, console: Console) -> Non
                 )
 
 
-def _conclude(end: Finished, text: str, engine: Engine, console: Console) -> None:
+class _Told(NamedTuple):
+    """What came of a request."""
+
+    text: str
+    reasoning: str
+    warnings: tuple[str, ...]
+
+
+def _conclude(end: Finished, told: _Told, engine: Engine, console: Console) -> None:
     if not console.json_mode:
         console.text("\n")
         return
     console.json(
         {
             "model": engine.info.model_id,
-            "text": text,
+            "text": told.text,
+            "reasoning": told.reasoning or None,
+            "warnings": list(told.warnings),
             "finish_reason": end.reason,
             "usage": asdict(end.usage),
         }

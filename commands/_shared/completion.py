@@ -193,6 +193,16 @@ def prefill() -> Iterator[Candidate]:
     yield "throughput", "Not so much."
 
 
+def true_false() -> Iterator[Candidate]:
+    """Yield the values of a switch that is a setting."""
+    yield from ("true", "false")
+
+
+def on_off() -> Iterator[Candidate]:
+    """Yield the values of a switch that reads as one."""
+    yield from ("on", "off")
+
+
 def dequantize() -> Iterator[Candidate]:
     """Yield the values of --dequantize."""
     yield "auto", "On a CPU with a fast BLAS, when they fit."

@@ -124,6 +124,16 @@ class Console:
         if not self.quiet:
             self.reply(line)
 
+    def aside(self, chunk: str) -> None:
+        """Let a person watch text that is not data as it comes, faint on stderr: reasoning.
+
+        Only on a terminal, and not with `--quiet`: a log would hold it without its looks.
+        """
+        if self.quiet or not self._streams.err.isatty():
+            return
+        faint = self._streams.is_styled(self._streams.err)
+        self._streams.tell(f"\x1b[2m{chunk}\x1b[0m" if faint else chunk)
+
     def reply(self, line: str) -> None:
         """Tell a person what was asked for at the keyboard, on stderr."""
         self._streams.tell(_OBEYED.sub("\N{REPLACEMENT CHARACTER}", line) + "\n")

@@ -6,7 +6,14 @@ from typing import Annotated
 
 import typer
 
-from commands._shared.completion import blas, dequantize, folders, prefill
+from commands._shared.completion import (
+    blas,
+    dequantize,
+    folders,
+    on_off,
+    prefill,
+    true_false,
+)
 
 EVERYWHERE = "Everywhere"
 """The panel of what every command takes."""
@@ -150,6 +157,59 @@ MaxTokensOption = Annotated[
         "--max-tokens",
         help="Most tokens to generate; unset: until done.",
         metavar="N",
+        rich_help_panel=SETTINGS,
+    ),
+]
+ThinkingOption = Annotated[
+    str | None,
+    typer.Option(
+        "--thinking",
+        autocompletion=true_false,
+        help="Reason before answering, where the model can: true or false; unset: as it likes.",
+        metavar="BOOL",
+        rich_help_panel=SETTINGS,
+    ),
+]
+HlgOption = Annotated[
+    str | None,
+    typer.Option(
+        "--hlg-sampling",
+        autocompletion=on_off,
+        help="Tone-curve sampling: on or off [off].",
+        metavar="WHEN",
+        rich_help_panel=SETTINGS,
+    ),
+]
+HlgWidthOption = Annotated[
+    float | None,
+    typer.Option(
+        "--hlg-width",
+        help="Its plateau, in nats [4].",
+        metavar="NATS",
+        rich_help_panel=SETTINGS,
+    ),
+]
+HlgShoulderOption = Annotated[
+    float | None,
+    typer.Option(
+        "--hlg-shoulder",
+        help="Its shoulder, in nats [4].",
+        metavar="NATS",
+        rich_help_panel=SETTINGS,
+    ),
+]
+HlgToeOption = Annotated[
+    float | None,
+    typer.Option(
+        "--hlg-toe", help="Its toe, in nats [6].", metavar="NATS", rich_help_panel=SETTINGS
+    ),
+]
+HlgPivotOption = Annotated[
+    float | None,
+    typer.Option(
+        "--hlg-pivot-offset",
+        help="From the likeliest token down to its pivot, in nats [6].",
+        metavar="NATS",
         rich_help_panel=SETTINGS,
     ),
 ]

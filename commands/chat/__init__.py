@@ -20,6 +20,7 @@ from commands._shared.options import (
     MinPOption,
     PromptCacheOption,
     TemperatureOption,
+    ThinkingOption,
     TopKOption,
     TopPOption,
 )
@@ -64,6 +65,7 @@ def chat(
     top_k: TopKOption = None,
     min_p: MinPOption = None,
     max_tokens: MaxTokensOption = None,
+    thinking: ThinkingOption = None,
     memory_budget: MemoryOption = None,
     prompt_cache: PromptCacheOption = None,
     blas: BlasOption = None,
@@ -83,6 +85,7 @@ def chat(
         top_k=top_k,
         min_p=min_p,
         max_tokens=max_tokens,
+        thinking=thinking,
         memory_budget=memory_budget,
         prompt_cache=prompt_cache,
         blas=blas,

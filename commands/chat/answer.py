@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.engine.events import Finished, TextDelta
+from core.engine.events import Finished, ReasoningDelta, TextDelta
 from core.errors import EngineFailed
 from core.sessions.text import clean
 
@@ -29,6 +29,8 @@ class Answer:
 
     text: str
     """The answer, as far as it went."""
+    reasoning: str
+    """What was thought before it; empty: nothing."""
     finish: str
     """`stop`, `length`, or `cut`: by Ctrl-C or by a failure."""
     usage: Usage | None
@@ -64,6 +66,7 @@ def ask(
     screen: Screen,
     interrupts: Interrupts,
     on_accepted: Callable[[], object],
+    on_reasoning: Callable[[str], object],
 ) -> Answer:
     """Ask the engine, show the answer as it comes, and return it.
 
@@ -73,6 +76,7 @@ def ask(
         screen: where the answer appears.
         interrupts: Ctrl-C stops the answer.
         on_accepted: called once the engine has taken the question, before the answer.
+        on_reasoning: shows more of the reasoning.
 
     Raises:
         MlxbunError: the engine did not take the question.
@@ -83,25 +87,39 @@ def ask(
         generation = engine.submit(request)
         on_accepted()
         stop.watch(generation)
-        return _take(generation, screen, began)
+        return _take(generation, screen, began, on_reasoning)
 
 
-def _take(generation: Generation, screen: Screen, began: float) -> Answer:
+def _take(
+    generation: Generation,
+    screen: Screen,
+    began: float,
+    on_reasoning: Callable[[str], object],
+) -> Answer:
     texts: list[str] = []
+    thoughts: list[str] = []
     end: Finished | None = None
     failure: EngineFailed | None = None
     try:
         for event in generation:
             if isinstance(event, TextDelta) and (text := clean(event.text)):
+                if thoughts and not texts:
+                    on_reasoning("\n\n")
                 texts.append(text)
                 screen.push(text)
+            elif isinstance(event, ReasoningDelta) and (thought := clean(event.text)):
+                thoughts.append(thought)
+                on_reasoning(thought)
             elif isinstance(event, Finished):
                 end = event
     except EngineFailed as problem:
         failure = problem
+    if thoughts and not texts:
+        on_reasoning("\n")
     screen.finish()
     return Answer(
         text="".join(texts),
+        reasoning="".join(thoughts),
         finish=end.reason if end else "cut",
         usage=end.usage if end else None,
         seconds=time.monotonic() - began,

@@ -116,6 +116,7 @@ class Chat:
                 screen=self._screen,
                 interrupts=self.interrupts,
                 on_accepted=lambda: self.diary.add(entry),
+                on_reasoning=self.console.aside,
             )
         except ContextTooLong as problem:
             raise UsageProblem(
@@ -127,7 +128,8 @@ class Chat:
 
     def _conclude(self, answer: Answer) -> None:
         if answer.text or answer.failure is None:
-            self.diary.add(said("assistant", answer.text, finish=answer.finish))
+            entry = said("assistant", answer.text, finish=answer.finish, reasoning=answer.reasoning)
+            self.diary.add(entry)
             if self.console.json_mode:
                 self.console.event(_as_json(answer))
         if answer.failure is not None:
@@ -151,6 +153,7 @@ def _as_json(answer: Answer) -> dict[str, Any]:
     return {
         "event": "answer",
         "text": answer.text,
+        "reasoning": answer.reasoning or None,
         "finish_reason": answer.finish,
         "usage": answer.usage and asdict(answer.usage),
         "seconds": round(answer.seconds, 3),

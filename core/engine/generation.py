@@ -28,12 +28,18 @@ class Generation:
     Attributes:
         prompt_tokens: length of the prompt.
         cancelled: set by `cancel`; the engine frees the row within a step.
+        warnings: what was asked for and is not done, one sentence each.
     """
 
     def __init__(
-        self, *, prompt_tokens: int, on_cancel: Callable[[Generation], None] | None = None
+        self,
+        *,
+        prompt_tokens: int,
+        on_cancel: Callable[[Generation], None] | None = None,
+        warnings: tuple[str, ...] = (),
     ) -> None:
         self.prompt_tokens = prompt_tokens
+        self.warnings = warnings
         self.cancelled = False
         self._on_cancel = on_cancel
         self._items: deque[Event | MlxbunError | None] = deque()

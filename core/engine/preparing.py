@@ -1,7 +1,7 @@
 """From a request to all that its rows need. Runs in the caller's thread; no arrays.
 
-What the request leaves open is settled here: whether the model reasons, how its family writes calls,
-how its answer is read and what may come next in it.
+What the request leaves open is settled here: whether the model reasons, how its family writes
+calls, how its answer is read and what may come next in it.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from core.engine.output import OutputPipeline
 from core.engine.reasoning import PlainText, ReasoningSplitter, find_channel
 from core.engine.request import ChatPrompt
 from core.engine.thinking import template_variables
+from core.engine.tools.choose import find_family
+from core.engine.tools.telling import tell_of_tools
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from core.engine.constraint import Constraint
     from core.engine.parsing import AnswerParser
     from core.engine.prompt import Prompt, PromptBuilder
-    from core.engine.request import GenerationRequest
+    from core.engine.request import GenerationRequest, TextPrompt, ToolUse
     from core.engine.tokenizer import Tokenizer
 
 
@@ -37,3 +39,99 @@ class Prepared:
     """Makes what watches one answer; None: everything may come."""
     warnings: tuple[str, ...] = ()
     """What was asked for and is not done, one sentence each."""
+
+
+class Preparer:
+    """Makes requests ready for one model.
+
+    Attributes:
+        channel: the model's reasoning channel, or None.
+        family: how the model writes calls, or None: nobody has told it of any form.
+    """
+
+    def __init__(
+        self, tokenizer: Tokenizer, prompts: PromptBuilder, *, thinking: bool | None
+    ) -> None:
+        """Take the model's side.
+
+        Args:
+            tokenizer: of the model.
+            prompts: renders and tokenizes.
+            thinking: whether the model reasons when a request does not say; None: as it likes.
+        """
+        self._tokenizer = tokenizer
+        self._prompts = prompts
+        self._thinking = thinking
+        vocabulary = _Vocabulary(tokenizer)
+        self.channel = find_channel(vocabulary, tokenizer.template)
+        self.family = find_family(tokenizer.template, vocabulary)
+
+    def prepare(self, request: GenerationRequest) -> Prepared:
+        """Make a request ready.
+
+        Raises:
+            BadRequest: the chat template refuses the conversation, or there is none.
+            ContextTooLong: the prompt leaves no token to generate.
+        """
+        prompt = self._prompts.build(self._settle(request))
+        return Prepared(
+            prompt=prompt,
+            make_output=lambda: self._make_output(request, prompt),
+            make_constraint=lambda: None,
+        )
+
+    def _settle(self, request: GenerationRequest) -> ChatPrompt | TextPrompt:
+        """Return the prompt with all that its template has to be told."""
+        prompt = request.prompt
+        if not isinstance(prompt, ChatPrompt):
+            return prompt
+        told = template_variables(
+            request.thinking,
+            prompt.template_kwargs,
+            server=self._thinking,
+            template=self._tokenizer.template,
+        )
+        prompt = replace(prompt, template_kwargs={**prompt.template_kwargs, **told})
+        return tell_of_tools(prompt, self.family, self._tokenizer.template)
+
+    def _make_output(self, request: GenerationRequest, prompt: Prompt) -> OutputPipeline:
+        decode, parser = self._tokenizer.decode, None
+        if isinstance(request.prompt, ChatPrompt):
+            decode = self._tokenizer.decoder(self._markup(request.tools))
+            parser = self._make_parser(request.tools, prompt)
+        return OutputPipeline(decode=decode, stops=request.stop, parser=parser)
+
+    def _markup(self, tools: ToolUse) -> set[str]:
+        """Return the special tokens that an answer's parser reads."""
+        channel, family = self.channel, self.family
+        marks = {channel.opening.removesuffix("thought"), channel.closing} if channel else set()
+        reads = family.carries_reasoning or _active(tools)
+        return marks | set(family.special_tokens) if reads else marks
+
+    def _make_parser(self, tools: ToolUse, prompt: Prompt) -> AnswerParser:
+        family, channel = self.family, self.channel
+        if family.carries_reasoning:
+            return family.make_parser(tools, new_call_id)
+        content = family.make_parser(tools, new_call_id) if _active(tools) else PlainText()
+        if channel is None:
+            return content
+        return ReasoningSplitter(channel, content, inside=channel.is_open(prompt.ending))
+
+
+def new_call_id() -> str:
+    """Return an id that no other call has."""
+    return f"call_{secrets.token_hex(12)}"
+
+
+def _active(tools: ToolUse) -> bool:
+    return bool(tools.tools) and tools.mode != "none"
+
+
+class _Vocabulary:
+    """The tokens of a tokenizer, to ask whether one is among them."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self._tokenizer = tokenizer
+
+    def __contains__(self, token: object) -> bool:
+        return isinstance(token, str) and self._tokenizer.token_id(token) is not None

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
 from core.engine.adapters import find_adapter
-from core.engine.request import SamplingParams
+from core.engine.request import SamplingParams, ToneCurve
 from core.errors import BackendMissing
 from core.machine.compute import ComputePlan, prepare_compute
 from core.offline import offline_switch
@@ -154,6 +154,13 @@ def start_engine(
         top_p=settings.top_p,
         top_k=settings.top_k,
         min_p=settings.min_p,
+        tone_curve=ToneCurve(
+            enabled=settings.hlg_sampling,
+            width=settings.hlg_width,
+            shoulder=settings.hlg_shoulder,
+            toe=settings.hlg_toe,
+            pivot_offset=settings.hlg_pivot_offset,
+        ),
     )
     return Engine(
         partial(
@@ -171,6 +178,7 @@ def start_engine(
             max_tokens=settings.max_tokens,
             prompt_cache_bytes=int(settings.prompt_cache * GIB),
             keep_alive_seconds=60 * settings.keep_alive if settings.keep_alive else None,
+            thinking=settings.thinking,
             prefill=cast(Literal["latency", "throughput"], settings.prefill),
         ),
         meanwhile=meanwhile,

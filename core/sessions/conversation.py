@@ -10,7 +10,8 @@ so that replaying the file gives the same conversation:
     {"type": "retry"}                     the last answer is given up
     {"type": "undo"}                      the last question and its answer are given up
 
-`finish` stands beside answers: `stop`, `length`, or `cut` for one that was stopped.
+`finish` stands beside answers: `stop`, `length`, or `cut` for one that was stopped. A message may
+hold `reasoning_content`, what was thought before the answer; it is kept and not sent again.
 """
 
 from __future__ import annotations
@@ -72,9 +73,14 @@ class Conversation:
         return tuple(turns)
 
 
-def said(role: str, content: str, *, finish: str | None = None) -> dict[str, Any]:
+def said(
+    role: str, content: str, *, finish: str | None = None, reasoning: str = ""
+) -> dict[str, Any]:
     """Return the entry of a message."""
-    entry: dict[str, Any] = {"type": "message", "message": {"role": role, "content": content}}
+    message = {"role": role, "content": content}
+    if reasoning:
+        message["reasoning_content"] = reasoning
+    entry: dict[str, Any] = {"type": "message", "message": message}
     return entry if finish is None else {**entry, "finish": finish}
 
 

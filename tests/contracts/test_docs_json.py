@@ -57,6 +57,7 @@ _RARE_KEYS = {
     "still_running[].model",
     "notes[]",
     "*",  # of a metric
+    "warnings[]",
 }
 
 
