@@ -24,8 +24,9 @@ from core.engine.generation import Generation
 from core.engine.inbox import Inbox
 from core.engine.info import ComputeInfo, EngineStats, ModelInfo
 from core.engine.loader import LoadedModel, check_bias, merge_sampling
-from core.engine.output import OutputPipeline
+from core.engine.preparing import Preparer
 from core.engine.prompt import PromptBuilder
+from core.engine.request import GenerationRequest
 from core.engine.scheduler import Row, Scheduler
 from core.engine.warmup import warm_up
 from core.engine.watchdog import Stall, Watchdog
@@ -37,8 +38,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from core.engine.pacing import Preference
-    from core.engine.prompt import Prompt
-    from core.engine.request import ChatPrompt, GenerationRequest, SamplingParams, TextPrompt
+    from core.engine.preparing import Prepared
+    from core.engine.request import ChatPrompt, SamplingParams, TextPrompt
 
 _log = logging.getLogger("mlxbun.engine")
 _Result = TypeVar("_Result")
@@ -54,6 +55,8 @@ class EngineOptions:
     """Most tokens of an answer whose request sets none; None: until the context is full."""
     prompt_cache_bytes: int = 2 * GIB
     """Most bytes of KV kept, running rows counted in; 0: none is kept."""
+    thinking: bool | None = None
+    """Whether models reason when a request does not say; None: as they like."""
     prefill: Preference = "latency"
     """What a long prompt may cost the rows that decode."""
     stall_seconds: float = 120.0
@@ -104,10 +107,13 @@ class Engine:
         if meanwhile:
             meanwhile()
         self._loaded = started.result()
-        self._prompts = PromptBuilder(
+        prompts = PromptBuilder(
             self._loaded.tokenizer,
             context=self.max_context,
             find_boundaries=self._cache.enabled and not self._loaded.cuttable,
+        )
+        self._preparer = Preparer(
+            self._loaded.tokenizer, prompts, thinking=self._options.thinking
         )
         self._watchdog = Watchdog(self._find_trouble, self._give_up)
 
@@ -160,11 +166,12 @@ class Engine:
             QueueFull: too many requests wait.
             EngineStopped: the engine is closed or lost.
         """
-        prompt = self._prompts.build(request.prompt)
+        prepared = self._preparer.prepare(request)
         sampling = self._settle(request.sampling)
-        family = Family() if request.choices > 1 and len(prompt.tokens) > 1 else None
+        several = request.choices > 1 and len(prepared.prompt.tokens) > 1
+        family = Family() if several else None
         rows = [
-            self._row(request, prompt, choice_sampling(sampling, index), family)
+            self._row(request, prepared, choice_sampling(sampling, index), family)
             for index in range(request.choices)
         ]
         if family:
@@ -177,15 +184,18 @@ class Engine:
     def _row(
         self,
         request: GenerationRequest,
-        prompt: Prompt,
+        prepared: Prepared,
         sampling: SamplingParams,
         family: Family | None,
     ) -> Row:
         """Return what one answer is generated from."""
+        prompt = prepared.prompt
         room = self.max_context - len(prompt.tokens)
         wanted = request.max_tokens or self._options.max_tokens or room
         generation = Generation(
-            prompt_tokens=len(prompt.tokens), on_cancel=lambda _: self._inbox.wake()
+            prompt_tokens=len(prompt.tokens),
+            on_cancel=lambda _: self._inbox.wake(),
+            warnings=prepared.warnings,
         )
         return Row(
             generation=generation,
@@ -193,7 +203,7 @@ class Engine:
             boundaries=prompt.boundaries,
             sampling=sampling,
             max_tokens=min(wanted, room),
-            output=OutputPipeline(decode=self._loaded.tokenizer.decode, stops=request.stop),
+            output=prepared.make_output(),
             logprobs=request.logprobs,
             family=family,
         )
@@ -205,7 +215,7 @@ class Engine:
             BadRequest: the chat template refuses the conversation, or there is none.
             ContextTooLong: they leave no token to generate.
         """
-        return len(self._prompts.build(prompt).tokens)
+        return len(self._preparer.prepare(GenerationRequest(prompt=prompt)).prompt.tokens)
 
     def run_exclusive(self, work: Callable[[], _Result]) -> Future[_Result]:
         """Run `work` on the engine's thread between two steps and return its future.

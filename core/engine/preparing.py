@@ -14,8 +14,8 @@ from core.engine.output import OutputPipeline
 from core.engine.reasoning import PlainText, ReasoningSplitter, find_channel
 from core.engine.request import ChatPrompt
 from core.engine.thinking import template_variables
-from core.engine.tools.choose import find_family
-from core.engine.tools.telling import tell_of_tools
+from core.engine.tool_prompt import knows_tools, tell_of_tools
+from core.engine.tools.choose import FALLBACK, choose_family, load_family
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,7 +46,7 @@ class Preparer:
 
     Attributes:
         channel: the model's reasoning channel, or None.
-        family: how the model writes calls, or None: nobody has told it of any form.
+        family: how the model writes calls.
     """
 
     def __init__(
@@ -64,7 +64,13 @@ class Preparer:
         self._thinking = thinking
         vocabulary = _Vocabulary(tokenizer)
         self.channel = find_channel(vocabulary, tokenizer.template)
-        self.family = find_family(tokenizer.template, vocabulary)
+        # A template that is code is not read here; it is trusted to tell of tools.
+        self._told_by_template = not tokenizer.template or knows_tools(tokenizer.template)
+        self.family = (
+            choose_family(tokenizer.template, vocabulary)
+            if self._told_by_template
+            else load_family(FALLBACK)
+        )
 
     def prepare(self, request: GenerationRequest) -> Prepared:
         """Make a request ready.
@@ -91,8 +97,12 @@ class Preparer:
             server=self._thinking,
             template=self._tokenizer.template,
         )
-        prompt = replace(prompt, template_kwargs={**prompt.template_kwargs, **told})
-        return tell_of_tools(prompt, self.family, self._tokenizer.template)
+        prompt = replace(
+            prompt,
+            messages=tuple(self.family.prepare_history(prompt.messages)),
+            template_kwargs={**prompt.template_kwargs, **told},
+        )
+        return prompt if self._told_by_template else tell_of_tools(prompt)
 
     def _make_output(self, request: GenerationRequest, prompt: Prompt) -> OutputPipeline:
         decode, parser = self._tokenizer.decode, None
