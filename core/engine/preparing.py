@@ -105,11 +105,13 @@ class Preparer:
         return prompt if self._told_by_template else tell_of_tools(prompt)
 
     def _make_output(self, request: GenerationRequest, prompt: Prompt) -> OutputPipeline:
-        decode, parser = self._tokenizer.decode, None
-        if isinstance(request.prompt, ChatPrompt):
-            decode = self._tokenizer.decoder(self._markup(request.tools))
-            parser = self._make_parser(request.tools, prompt)
-        return OutputPipeline(decode=decode, stops=request.stop, parser=parser)
+        if not isinstance(request.prompt, ChatPrompt):
+            return OutputPipeline(decode=self._tokenizer.decode, stops=request.stop)
+        return OutputPipeline(
+            decode=self._tokenizer.decoder(self._markup(request.tools)),
+            stops=request.stop,
+            parser=self._make_parser(request.tools, prompt),
+        )
 
     def _markup(self, tools: ToolUse) -> set[str]:
         """Return the special tokens that an answer's parser reads."""
