@@ -123,6 +123,11 @@ class Settings:
         _Switch("true", "false"),
         "Whether models reason before they answer, when a request does not say: true or false.",
     )
+    grammar: bool = _setting(
+        True,
+        _Switch("1", "0"),
+        "Whether structured output is enforced: 1; with 0 models are only asked for it.",
+    )
     hlg_sampling: bool | None = _setting(
         None, _Switch("on", "off"), "Tone-curve sampling by default: on or off."
     )

@@ -20,6 +20,7 @@ from core.engine.batch import BatchRunner
 from core.engine.cache.store import PromptCache
 from core.engine.choices import Family, choice_sampling
 from core.engine.device import forget_arrays, leave_thread, memory_now
+from core.engine.features import facts_of, features_of, placement
 from core.engine.generation import Generation
 from core.engine.inbox import Inbox
 from core.engine.info import ComputeInfo, EngineStats, ModelInfo
@@ -31,7 +32,7 @@ from core.engine.scheduler import Row, Scheduler
 from core.engine.warmup import warm_up
 from core.engine.watchdog import Stall, Watchdog
 from core.engine.worker import Counters, Worker, most_prefill
-from core.errors import EngineFailed, EngineStopped, MlxbunError
+from core.errors import BadRequest, EngineFailed, EngineStopped, MlxbunError
 from core.units import GIB
 
 if TYPE_CHECKING:
@@ -57,6 +58,8 @@ class EngineOptions:
     """Most bytes of KV kept, running rows counted in; 0: none is kept."""
     thinking: bool | None = None
     """Whether models reason when a request does not say; None: as they like."""
+    grammar: bool = True
+    """Whether the form that a request asks for is enforced."""
     prefill: Preference = "latency"
     """What a long prompt may cost the rows that decode."""
     stall_seconds: float = 120.0
@@ -113,7 +116,17 @@ class Engine:
             find_boundaries=self._cache.enabled and not self._loaded.cuttable,
         )
         self._preparer = Preparer(
-            self._loaded.tokenizer, prompts, thinking=self._options.thinking
+            self._loaded.tokenizer,
+            prompts,
+            vocabulary=self._loaded.info.vocabulary_size or 0,
+            thinking=self._options.thinking,
+            grammar=self._options.grammar,
+        )
+        has_template = self._loaded.info.has_chat_template
+        self._info = replace(
+            self._loaded.info,
+            tools=has_template,
+            reasoning=has_template and self._preparer.reasons,
         )
         self._watchdog = Watchdog(self._find_trouble, self._give_up)
 
@@ -126,7 +139,7 @@ class Engine:
     @property
     def info(self) -> ModelInfo:
         """The model in memory."""
-        return self._loaded.info
+        return self._info
 
     @property
     def compute(self) -> ComputeInfo:
@@ -166,6 +179,7 @@ class Engine:
             QueueFull: too many requests wait.
             EngineStopped: the engine is closed or lost.
         """
+        self._refuse_impossible(request)
         prepared = self._preparer.prepare(request)
         sampling = self._settle(request.sampling)
         several = request.choices > 1 and len(prepared.prompt.tokens) > 1
@@ -180,6 +194,13 @@ class Engine:
         self._inbox.put(*rows, running=len(worker.rows) if worker else 0)
         self._submitted += len(rows)
         return [row.generation for row in rows]
+
+    def _refuse_impossible(self, request: GenerationRequest) -> None:
+        facts, batch = facts_of(self._info), self._options.batch
+        placed = placement(features_of(request), batch=batch, facts=facts)
+        # Without a chat template the tokenizer says so, and what to do instead.
+        if placed.lane == "refused" and facts.chat:
+            raise BadRequest(placed.reason or "The request cannot be answered.")
 
     def _row(
         self,
@@ -205,6 +226,7 @@ class Engine:
             max_tokens=min(wanted, room),
             output=prepared.make_output(),
             logprobs=request.logprobs,
+            constraint=prepared.make_constraint(),
             family=family,
         )
 

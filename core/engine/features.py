@@ -49,11 +49,8 @@ class ModelFacts:
     """What decides about a placement on the model's side."""
 
     chat: bool
-    """Whether there is a chat template."""
-    tools: bool
-    """Whether the model can be told of tools and its calls can be read."""
-    reasoning: bool
-    """Whether it has a reasoning channel that is known here."""
+    """Whether there is a chat template. A template that knows nothing of tools is no obstacle (they
+    are told in the system message), nor is a model that has no reasoning to switch or limit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,11 +80,7 @@ _UNSUPPORTED = {
 
 def facts_of(info: ModelInfo) -> ModelFacts:
     """Return what decides about placements on this model."""
-    return ModelFacts(
-        chat=info.has_chat_template,
-        tools=info.has_chat_template and info.tools,
-        reasoning=info.has_chat_template and info.reasoning,
-    )
+    return ModelFacts(chat=info.has_chat_template)
 
 
 def placement(features: frozenset[Feature], *, batch: int, facts: ModelFacts) -> Placement:
@@ -119,10 +112,6 @@ def _refusal(features: frozenset[Feature], facts: ModelFacts) -> str | None:
         return "A text prompt is continued as it stands: it has no chat template."
     if needy and not facts.chat:
         return "The model has no chat template; /v1/completions continues a text."
-    if features & {Feature.TOOLS, Feature.FORCED_TOOLS} and not facts.tools:
-        return "The model's chat template does not tell it of tools."
-    if features & {Feature.THINKING, Feature.THINKING_BUDGET} and not facts.reasoning:
-        return "The model has no reasoning channel."
     return None
 
 

@@ -10,11 +10,13 @@ import secrets
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from core.engine.forms import Forms, active
+from core.engine.grammar.degrade import instruction
 from core.engine.output import OutputPipeline
 from core.engine.reasoning import PlainText, ReasoningSplitter, find_channel
 from core.engine.request import ChatPrompt
 from core.engine.thinking import template_variables
-from core.engine.tool_prompt import knows_tools, tell_of_tools
+from core.engine.tool_prompt import knows_tools, tell_of_tools, with_system
 from core.engine.tools.choose import FALLBACK, choose_family, load_family
 
 if TYPE_CHECKING:
@@ -50,27 +52,43 @@ class Preparer:
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, prompts: PromptBuilder, *, thinking: bool | None
+        self,
+        tokenizer: Tokenizer,
+        prompts: PromptBuilder,
+        *,
+        vocabulary: int,
+        thinking: bool | None,
+        grammar: bool,
     ) -> None:
         """Take the model's side.
 
         Args:
             tokenizer: of the model.
             prompts: renders and tokenizes.
+            vocabulary: width of the model's logits.
             thinking: whether the model reasons when a request does not say; None: as it likes.
+            grammar: whether forms are enforced.
         """
         self._tokenizer = tokenizer
         self._prompts = prompts
         self._thinking = thinking
-        vocabulary = _Vocabulary(tokenizer)
-        self.channel = find_channel(vocabulary, tokenizer.template)
+        tokens = _Vocabulary(tokenizer)
+        self.channel = find_channel(tokens, tokenizer.template)
         # A template that is code is not read here; it is trusted to tell of tools.
         self._told_by_template = not tokenizer.template or knows_tools(tokenizer.template)
         self.family = (
-            choose_family(tokenizer.template, vocabulary)
+            choose_family(tokenizer.template, tokens)
             if self._told_by_template
             else load_family(FALLBACK)
         )
+        self._forms = Forms(
+            tokenizer, self.family, self.channel, vocabulary=vocabulary, enabled=grammar
+        )
+
+    @property
+    def reasons(self) -> bool:
+        """Whether the model has a reasoning channel that is known here."""
+        return self.channel is not None or self.family.carries_reasoning
 
     def prepare(self, request: GenerationRequest) -> Prepared:
         """Make a request ready.
@@ -79,11 +97,16 @@ class Preparer:
             BadRequest: the chat template refuses the conversation, or there is none.
             ContextTooLong: the prompt leaves no token to generate.
         """
-        prompt = self._prompts.build(self._settle(request))
+        form = self._forms.compile(request)
+        chat = self._settle(request)
+        if form.instead and request.grammar and isinstance(chat, ChatPrompt):
+            chat = with_system(chat, instruction(request.grammar))
+        prompt = self._prompts.build(chat)
         return Prepared(
             prompt=prompt,
             make_output=lambda: self._make_output(request, prompt),
-            make_constraint=lambda: None,
+            make_constraint=lambda: self._forms.constraint(request, form, ending=prompt.ending),
+            warnings=form.warnings,
         )
 
     def _settle(self, request: GenerationRequest) -> ChatPrompt | TextPrompt:
@@ -116,15 +139,15 @@ class Preparer:
     def _markup(self, tools: ToolUse) -> set[str]:
         """Return the special tokens that an answer's parser reads."""
         channel, family = self.channel, self.family
-        marks = {channel.opening.removesuffix("thought"), channel.closing} if channel else set()
-        reads = family.carries_reasoning or _active(tools)
+        marks = set(channel.marks) if channel else set()
+        reads = family.carries_reasoning or active(tools)
         return marks | set(family.special_tokens) if reads else marks
 
     def _make_parser(self, tools: ToolUse, prompt: Prompt) -> AnswerParser:
         family, channel = self.family, self.channel
         if family.carries_reasoning:
             return family.make_parser(tools, new_call_id)
-        content = family.make_parser(tools, new_call_id) if _active(tools) else PlainText()
+        content = family.make_parser(tools, new_call_id) if active(tools) else PlainText()
         if channel is None:
             return content
         return ReasoningSplitter(channel, content, inside=channel.is_open(prompt.ending))
@@ -133,10 +156,6 @@ class Preparer:
 def new_call_id() -> str:
     """Return an id that no other call has."""
     return f"call_{secrets.token_hex(12)}"
-
-
-def _active(tools: ToolUse) -> bool:
-    return bool(tools.tools) and tools.mode != "none"
 
 
 class _Vocabulary:

@@ -25,6 +25,11 @@ class Channel:
     closing: str
     """The text that closes it; not empty."""
 
+    @property
+    def marks(self) -> tuple[str, str]:
+        """The tokens that it is made of, where it has tokens of its own."""
+        return self.opening.removesuffix("thought"), self.closing
+
     def is_open(self, prompt: str) -> bool:
         """Return whether a rendered prompt ends inside the channel: the answer starts there."""
         return prompt.rstrip().endswith(self.opening.rstrip())
@@ -56,8 +61,7 @@ def find_channel(vocabulary: Container[str], template: str) -> Channel | None:
 
 def _has(channel: Channel, vocabulary: Container[str]) -> bool:
     """Return whether tokens were made for the channel."""
-    marks = (channel.opening.removesuffix("thought"), channel.closing)
-    return all(mark in vocabulary for mark in marks)
+    return all(mark in vocabulary for mark in channel.marks)
 
 
 def _writes(template: str, channel: Channel) -> bool:

@@ -179,6 +179,7 @@ def start_engine(
             prompt_cache_bytes=int(settings.prompt_cache * GIB),
             keep_alive_seconds=60 * settings.keep_alive if settings.keep_alive else None,
             thinking=settings.thinking,
+            grammar=settings.grammar,
             prefill=cast(Literal["latency", "throughput"], settings.prefill),
         ),
         meanwhile=meanwhile,

@@ -33,23 +33,23 @@ def knows_tools(template: str) -> bool:
 
 def tell_of_tools(prompt: ChatPrompt) -> ChatPrompt:
     """Return a conversation in which tools, calls and results are words of messages."""
-    messages = [_in_words(message) for message in prompt.messages]
-    if prompt.tools:
-        messages = _with_system(messages, _instruction(prompt.tools))
-    return replace(prompt, messages=tuple(_joined(messages)), tools=())
+    messages = tuple(_joined([_in_words(message) for message in prompt.messages]))
+    told = replace(prompt, messages=messages, tools=())
+    return with_system(told, _instruction(prompt.tools)) if prompt.tools else told
+
+
+def with_system(prompt: ChatPrompt, text: str) -> ChatPrompt:
+    """Return a conversation whose system message ends with a text; it gets one if it has none."""
+    first, *rest = prompt.messages or ({},)
+    if first.get("role") == "system":
+        system = {**first, "content": f"{first.get('content') or ''}\n\n{text}".strip()}
+        return replace(prompt, messages=(system, *rest))
+    return replace(prompt, messages=({"role": "system", "content": text}, *prompt.messages))
 
 
 def _instruction(tools: Sequence[Message]) -> str:
     lines = (json.dumps(tool, ensure_ascii=False) for tool in tools)
     return _HOW.format(tools="\n".join(lines))
-
-
-def _with_system(messages: list[Message], text: str) -> list[Message]:
-    """Put a text into the first system message, or make one."""
-    if messages and messages[0]["role"] == "system":
-        first, *rest = messages
-        return [{**first, "content": f"{first.get('content') or ''}\n\n{text}".strip()}, *rest]
-    return [{"role": "system", "content": text}, *messages]
 
 
 def _in_words(message: Message) -> Message:

@@ -21,7 +21,7 @@ from core.engine.request import (
     ToolUse,
 )
 
-ABLE = ModelFacts(chat=True, tools=True, reasoning=True)
+ABLE = ModelFacts(chat=True)
 CHAT = ChatPrompt(messages=({"role": "user", "content": "hi"},))
 TOOL = Tool(name="f")
 REFUSED = {Feature.ADAPTER, Feature.MEDIA}
@@ -116,9 +116,7 @@ def _must_be_refused(pair: set[Feature]) -> bool:
     [
         (replace(ABLE, chat=False), Feature.CHAT),
         (replace(ABLE, chat=False), Feature.TOOLS),
-        (replace(ABLE, tools=False), Feature.TOOLS),
-        (replace(ABLE, reasoning=False), Feature.THINKING),
-        (replace(ABLE, reasoning=False), Feature.THINKING_BUDGET),
+        (replace(ABLE, chat=False), Feature.THINKING_BUDGET),
     ],
 )
 def test_what_a_model_cannot_do_is_refused(facts: ModelFacts, feature: Feature) -> None:
