@@ -238,8 +238,8 @@ def _answer(engine: Engine, request: GenerationRequest, console: Console) -> Non
     from core.engine.events import Finished, ReasoningDelta, TextDelta
 
     generation = engine.submit(request)
-    for told in generation.warnings:
-        console.note(f"mlxbun: {told}")
+    for warning in generation.warnings:
+        console.note(f"mlxbun: {warning}")
     texts: list[str] = []
     thoughts: list[str] = []
     for event in generation:

@@ -45,13 +45,11 @@ def test_a_serial_server_says_why() -> None:
     assert "--batch 1" in rows["chat"]["reason"]
 
 
-def test_a_model_that_knows_no_tools_is_not_said_to() -> None:
+def test_a_model_without_a_reasoning_channel_is_not_said_to_reason() -> None:
     engine = FakeEngine(able=False)
     with live_server(engine) as base, httpx.Client(base_url=base, trust_env=False) as client:
-        rows = {row["feature"]: row for row in _table(client)["features"]}
         model = client.get("/v1/models").json()["data"][0]
-    assert rows["tools"]["lane"] == rows["thinking"]["lane"] == "refused"
-    assert model["tools"] is model["capabilities"]["tools"] is model["reasoning"] is False
+    assert model["reasoning"] is False
     assert model["capabilities"]["structured_output"] is True
 
 

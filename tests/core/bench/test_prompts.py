@@ -28,7 +28,9 @@ def up_to_600(text: str) -> int:
 
 
 @pytest.mark.parametrize(
-    "count", [by_words, by_bytes, by_pairs_with_special_tokens, up_to_600], ids=str
+    "count",
+    [by_words, by_bytes, by_pairs_with_special_tokens, up_to_600],
+    ids=lambda count: count.__name__,
 )
 @pytest.mark.parametrize("tokens", [16, 17, 100, 333])
 def test_a_text_has_the_length_that_is_wanted(count: Callable[[str], int], tokens: int) -> None:
