@@ -26,7 +26,9 @@ def find_adapter(name: str) -> Path:
     """
     folder = Path(name).expanduser()
     if not folder.is_dir():
-        raise NotFound(f"There is no adapter folder {name}.", hint="`mlxbun adapters list` shows some.")
+        raise NotFound(
+            f"There is no adapter folder {name}.", hint="`mlxbun adapters list` shows some."
+        )
     for file in (WEIGHTS, CONFIG):
         if not (folder / file).is_file():
             raise BadModelFiles(
@@ -55,7 +57,7 @@ def mount_adapter(model: Any, folder: Path) -> None:
         reason = " ".join(str(problem).split())[:300]
         raise BadModelFiles(
             f"The adapter in {folder} cannot be put on this model: {reason}",
-            hint="Use it with the model that it was trained on; `mlxbun adapters inspect` names it.",
+            hint="Use it with the model it was trained on; `mlxbun adapters inspect` names it.",
         ) from problem
     model.eval()
 
