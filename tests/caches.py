@@ -11,6 +11,17 @@ from pathlib import Path
 
 _ITEM_BYTES = {"F32": 4, "U32": 4, "I32": 4, "F16": 2, "BF16": 2, "U8": 1, "I8": 1, "F8_E4M3": 1}
 
+# What mlx-lm asks of the configs of some types, and a few more words that configs hold.
+WORDS = {
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "rms_norm_eps": 1e-5,
+    "vocab_size": 256,
+}
+
 Tensors = Mapping[str, tuple[str, tuple[int, ...]]]
 
 
@@ -39,7 +50,7 @@ def add_model(
     repo_id: str,
     *,
     commit: str | None = None,
-    config: bytes = json.dumps({"model_type": "llama"}).encode(),
+    config: bytes = json.dumps({"model_type": "llama", **WORDS}).encode(),
     weights: dict[str, bytes] | None = None,
     ref: str | None = "main",
 ) -> Path:

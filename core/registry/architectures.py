@@ -23,6 +23,7 @@ _HAS_MODEL = re.compile(
 )
 _IMPORTS = re.compile(r"^from\s+\.(\w*)\s+import\s+(\([^)]*\)|[^\n(]*)", re.MULTILINE)
 _EXITS_WITHOUT = re.compile(r"^try:\n    import (\w+)\b.*\nexcept ImportError", re.MULTILINE)
+_ARGUMENTS = re.compile(r"^class ModelArgs\(BaseModelArgs\):\n(?:[ \t]+.*\n|\n)+", re.MULTILINE)
 _READS_FP8 = ("weight_scale_inv", "from_fp8")
 _VERSION = re.compile(r"__version__\s*=\s*['\"]([^'\"]+)['\"]")
 
@@ -37,6 +38,8 @@ class Architectures:
     """Model types with a module of their own."""
     read_fp8: frozenset[str] = frozenset()
     """Those of them that unpack FP8 weights with block scales."""
+    required: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Keys without which a config.json is refused, by module, where that is known."""
     renamed: Mapping[str, str] = field(default_factory=dict)
     """Model types that are loaded as another one."""
     renamed_classes: Mapping[tuple[str, str], str] = field(default_factory=dict)
@@ -57,6 +60,7 @@ class Architectures:
             "version": self.version,
             "types": sorted(self.types),
             "read_fp8": sorted(self.read_fp8),
+            "required": {name: list(keys) for name, keys in self.required.items()},
             "renamed": dict(self.renamed),
             "renamed_classes": [[*key, name] for key, name in self.renamed_classes.items()],
         }
@@ -72,6 +76,7 @@ class Architectures:
             version=plain["version"],
             types=frozenset(plain["types"]),
             read_fp8=frozenset(plain["read_fp8"]),
+            required={name: tuple(keys) for name, keys in plain["required"].items()},
             renamed=dict(plain["renamed"]),
             renamed_classes={(a, b): name for a, b, name in plain["renamed_classes"]},
         )
@@ -113,6 +118,7 @@ def read_architectures(package: Path | None) -> Architectures:
         version=version[1] if version else None,
         types=frozenset(name for name, text in sources.items() if _is_loadable(text)),
         read_fp8=_reading_fp8(sources),
+        required={name: keys for name, text in sources.items() if (keys := _required(text))},
         renamed={a: b for a, b in tables[0].items() if isinstance(a, str) and isinstance(b, str)},
         renamed_classes={
             key: name
@@ -130,6 +136,23 @@ def _is_loadable(source: str) -> bool:
     """Return whether a module holds a model, and does not end the process for want of a package."""
     wanted = _EXITS_WITHOUT.findall(source) if "sys.exit(" in source else []
     return bool(_HAS_MODEL.search(source)) and all(find_spec(name) for name in wanted)
+
+
+def _required(source: str) -> tuple[str, ...]:
+    """Return the keys that a module's `ModelArgs` has no default for.
+
+    None where it takes them from elsewhere, by a `from_dict` of its own.
+    """
+    found = _ARGUMENTS.search(source)
+    try:
+        (arguments,) = ast.parse(found[0]).body if found else ()
+    except (SyntaxError, ValueError, RecursionError):
+        return ()
+    body = arguments.body if isinstance(arguments, ast.ClassDef) else []
+    if any(isinstance(part, ast.FunctionDef) and part.name == "from_dict" for part in body):
+        return ()
+    bare = (part for part in body if isinstance(part, ast.AnnAssign) and part.value is None)
+    return tuple(part.target.id for part in bare if isinstance(part.target, ast.Name))
 
 
 def _text(path: Path) -> str:

@@ -6,6 +6,7 @@ finds, it answers: what is wrong with a folder is one of its facts.
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-READER = 1
+READER = 2
 """Number of this way of reading; a change in what is read or written down raises it."""
 
+_KEY = re.compile(r"[A-Za-z_]\w{,63}", re.ASCII)
+_MOST_KEYS = 1000
 _MOST_TEMPLATE = 4 * 2**20  # bytes
 
 
@@ -49,6 +52,8 @@ class Facts:
     """The architecture's name: `llama`. None: not told."""
     architectures: tuple[str, ...] = ()
     """The classes that the config names."""
+    keys: tuple[str, ...] = ()
+    """What the config tells about, by name; null counts as told."""
     storage: Storage = field(default_factory=Storage)
     """Its numbers and their form."""
     abilities: Abilities = field(default_factory=Abilities)
@@ -71,6 +76,7 @@ class Facts:
             packed = Quantization(**{**packed, "widths": tuple(packed["widths"])})
         own = {
             "architectures": tuple(plain["architectures"]),
+            "keys": tuple(plain["keys"]),
             "storage": Storage(**storage, quantization=packed),
             "abilities": Abilities(**plain["abilities"]),
         }
@@ -102,6 +108,7 @@ def read_facts(folder: Path) -> Facts:
         note=form.note,
         model_type=model_type_of(config),
         architectures=classes,
+        keys=tuple(sorted(filter(_KEY.fullmatch, config))[:_MOST_KEYS]),
         storage=read_storage(config, headers),
         abilities=read_abilities(config, template),
     )

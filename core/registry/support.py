@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from core.registry.architectures import Architectures
     from core.registry.facts import Facts
 
+_SHOWN = 3  # keys that a reason names
+
 _KINDS = {
     "an encoder, not a model that generates text": (
         "albert bert bge camembert deberta deberta-v2 distilbert electra ernie esm eurobert "
@@ -57,7 +59,10 @@ def judge(facts: Facts, known: Architectures) -> Verdict:
 
 
 def _unknown(facts: Facts, known: Architectures) -> str | None:
-    """Return why mlx-lm has no module that loads a model, or None when it has one."""
+    """Return why mlx-lm has no module that loads a model, or None when it has one.
+
+    A config.json without a key that the module asks for is refused by it.
+    """
     if facts.model_type is None:
         return "config.json names no model_type"
     if not known.types:
@@ -70,4 +75,11 @@ def _unknown(facts: Facts, known: Architectures) -> str | None:
         return f"{mlx_lm} does not load the type {facts.model_type}"
     if facts.needs == FP8 and module not in known.read_fp8:
         return f"its weights are FP8, which mlx-lm does not load for {facts.model_type}"
-    return None
+    lacking = [key for key in known.required.get(module, ()) if key not in facts.keys]
+    return f"config.json has no {_listed(lacking)}" if lacking else None
+
+
+def _listed(names: list[str]) -> str:
+    if len(names) <= _SHOWN:
+        return ", ".join(names)
+    return f"{', '.join(names[:_SHOWN])} and {len(names) - _SHOWN} more"

@@ -42,6 +42,23 @@ def test_every_module_of_mlx_lm_is_judged_rightly(installed: Architectures) -> N
     assert names - loadable  # parts that models share are no models
 
 
+def test_what_every_module_cannot_do_without(installed: Architectures) -> None:
+    from dataclasses import MISSING, fields
+    from importlib import import_module
+
+    assert len(installed.required) > 50
+    for name in installed.types & installed.required.keys():
+        keys = installed.required[name]
+        arguments = import_module(f"mlx_lm.models.{name}").ModelArgs
+        bare = [
+            each.name
+            for each in fields(arguments)
+            if each.init and each.default is MISSING and each.default_factory is MISSING
+        ]
+        assert list(keys) == bare, name
+        assert "from_dict" not in vars(arguments), name
+
+
 def _is_loadable(name: str) -> bool:
     from importlib import import_module
 

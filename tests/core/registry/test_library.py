@@ -26,13 +26,14 @@ from core.registry.storage import Quantization
 from core.registry.support import judge
 from core.registry.survey import Survey
 from core.settings import Settings
-from tests.caches import Tensors, add_model, safetensors, write_sparse
+from tests.caches import WORDS, Tensors, add_model, safetensors, write_sparse
 
 CONFIG = {
     "model_type": "llama",
     "architectures": ["LlamaForCausalLM"],
     "max_position_embeddings": 8192,
     "quantization": {"group_size": 32, "bits": 4},
+    **WORDS,
 }
 TENSORS: Tensors = {
     "model.a.weight": ("U32", (64, 16)),
@@ -363,7 +364,11 @@ def test_names_of_a_cache_that_cannot_be_read(paths: Paths) -> None:
 
 def test_usable_models_and_whether_they_see(paths: Paths) -> None:
     _add(paths)
-    _add(paths, "org/sees", config={"model_type": "gemma3", "vision_config": {"a": 1}})
+    _add(
+        paths,
+        "org/sees",
+        config={"model_type": "gemma3", "vision_config": {"a": 1}, "text_config": {}},
+    )
     _add(paths, "org/bert", config={"model_type": "bert"})
     assert usable_models(paths, Settings()) == {"org/one": False, "org/sees": True}
 

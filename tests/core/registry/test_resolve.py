@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from core.errors import Ambiguous, BadModelFiles, NotFound, StoreCorrupt, UsageProblem
 from core.registry.resolve import default_model, find_starter, is_model_name, resolve_model
 from core.registry.starter import STARTER_IDS, WHEEL_STARTER
-from tests.caches import add_model, safetensors
+from tests.caches import WORDS, add_model, safetensors
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def cache(tmp_path: Path) -> Path:
 
 def _local(folder: Path) -> Path:
     folder.mkdir(parents=True)
-    (folder / "config.json").write_text('{"model_type": "llama"}')
+    (folder / "config.json").write_text(json.dumps({"model_type": "llama", **WORDS}))
     (folder / "model.safetensors").write_bytes(safetensors())
     return folder
 

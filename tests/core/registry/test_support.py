@@ -29,7 +29,9 @@ def _verdict(
     tensors: Tensors | None = None,
     files: dict[str, bytes] | None = None,
 ) -> tuple[bool, str | None]:
-    (folder / "config.json").write_text(json.dumps(config))
+    module = known.module_for(str(config.get("model_type")), config.get("architectures", ()))
+    whole = {**dict.fromkeys(known.required.get(module or "", ()), 1), **config}
+    (folder / "config.json").write_text(json.dumps(whole))
     (folder / "model.safetensors").write_bytes(safetensors(tensors))
     for name, data in (files or {}).items():
         (folder / name).write_bytes(data)
@@ -39,6 +41,33 @@ def _verdict(
 
 def _packed(method: str, **more: Any) -> dict[str, Any]:
     return {"model_type": "llama", "quantization_config": {"quant_method": method, **more}}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "kept", "told"),
+    [
+        ("llama", 7, None),
+        ("mistral", 6, "config.json has no vocab_size"),  # a llama by another name
+        ("llama", 4, "config.json has no num_attention_heads, rms_norm_eps, vocab_size"),
+        (
+            "llama",
+            1,
+            "config.json has no hidden_size, num_hidden_layers, intermediate_size and 3 more",
+        ),
+        ("gemma3", 1, "config.json has no text_config"),
+        ("gemma3_text", 1, None),  # all has a default
+        ("qwen2_5_vl", 1, None),  # it takes them from elsewhere, or not at all
+    ],
+)
+def test_keys_that_mlx_lm_cannot_do_without(
+    known: Architectures, tmp_path: Path, model_type: str, kept: int, told: str | None
+) -> None:
+    module = known.module_for(model_type) or ""
+    keys = known.required.get(module, ("model_type",))[:kept]
+    config = {**dict.fromkeys(keys, 1), "model_type": model_type}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    (tmp_path / "model.safetensors").write_bytes(safetensors())
+    assert judge(read_facts(tmp_path), known).reason == told
 
 
 TEXT_PART = "its text part alone is loaded"
