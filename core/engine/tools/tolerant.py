@@ -12,7 +12,7 @@ import json
 import re
 from dataclasses import dataclass
 
-from core.engine.tools.source import SPACE, Source, Stops, Wait, Written
+from core.engine.tools.source import Source, Stops, Wait, Written
 
 DEEPEST = 200
 """Containers in each other; Python's own reader stops near 1,000."""
@@ -325,17 +325,3 @@ class Decoded(Source):
     def give_up(self) -> None:
         """Leave what was not settled to be shown: it is no object."""
         self._outer.left = not self._outer.held
-
-
-__all__ = [
-    "JSON",
-    "SPACE",
-    "Decoded",
-    "JsonReader",
-    "Notation",
-    "inside",
-    "quoted",
-    "scalar",
-    "string_piece",
-    "whole",
-]
