@@ -143,9 +143,10 @@ def _required(source: str) -> tuple[str, ...]:
 
     None where it takes them from elsewhere, by a `from_dict` of its own.
     """
-    found = _ARGUMENTS.search(source)
+    if (found := _ARGUMENTS.search(source)) is None:
+        return ()
     try:
-        (arguments,) = ast.parse(found[0]).body if found else ()
+        (arguments,) = ast.parse(found[0]).body
     except (SyntaxError, ValueError, RecursionError):
         return ()
     body = arguments.body if isinstance(arguments, ast.ClassDef) else []
