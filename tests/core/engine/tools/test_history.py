@@ -82,6 +82,17 @@ def test_mistral_has_short_ids(family: str) -> None:
     assert again == [assistant, result]
 
 
+def test_kimi_has_its_own_ids() -> None:
+    prepare = load_family("kimi").prepare_history
+    second = copy.deepcopy(HISTORY[1:])
+    second[0]["tool_calls"][0]["id"] = second[1]["tool_call_id"] = "call_2"
+    second[0]["tool_calls"][0]["function"]["name"] = "ping"
+    _, first, result, then, last = prepare([*HISTORY, *second])
+    assert first["tool_calls"][0]["id"] == result["tool_call_id"] == "functions.get_weather:0"
+    assert then["tool_calls"][0]["id"] == last["tool_call_id"] == "functions.ping:1"
+    assert prepare([first, result, then, last]) == [first, result, then, last]
+
+
 def test_harmony_thinks_before_it_calls() -> None:
     assert prepared("harmony")[1]["thinking"] == "Look it up."
     said = {**HISTORY[1], "content": "I look."}

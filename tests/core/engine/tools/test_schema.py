@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.engine.request import Tool, ToolUse
+from core.engine.tools.choose import load_family
 from core.engine.tools.schema import EVERY, choices, decode, kinds
-from tests.core.engine.tools.folding import parse, tool
+from tests.core.engine.tools.folding import FAMILIES, parse, tool
 
 ROOT = {
     "$defs": {
@@ -191,3 +193,13 @@ def test_any_schema_whatever(schema: Any, text: str) -> None:
     tools = tool({"x": schema})
     markup = f"<tool_call>\n<function=f>\n<parameter=x>\n{text}\n</parameter>\n</function>"
     assert set(json.loads(parse("qwen", markup, tools).arguments[0])) == {"x"}
+
+
+@settings(max_examples=40, deadline=None)
+@given(schema=SCHEMAS, required=st.sampled_from([["x"], [], None, "x", [1]]))
+def test_a_grammar_is_asked_for_whatever_the_schema(schema: Any, required: Any) -> None:
+    parameters = {"properties": {"x": schema, "y": {"type": "string"}}, "required": required}
+    for whole in (parameters, {"properties": schema}):
+        tools = ToolUse(tools=(Tool(name="f", parameters=whole),), mode="named", name="f")
+        for family in FAMILIES:
+            assert load_family(family).call_format(tools)["type"]
