@@ -14,10 +14,12 @@ from commands.serve.routes import (
     chat,
     completions,
     downloads,
+    finetune,
     fit,
     folders,
     gc,
     hub,
+    jobs,
     library,
     models,
     status,
@@ -45,6 +47,11 @@ _API = (
     token.keep_token,
     token.remove_token,
     folders.resolve_folder,
+    jobs.list_jobs,
+    jobs.find_job,
+    jobs.stream_job,
+    finetune.submit,
+    finetune.inspect_dataset,
 )
 
 

@@ -29,7 +29,7 @@ class Documented:
     body: type[msgspec.Struct] | None = None
     """What it takes, or None."""
     answer: type[msgspec.Struct] | None = None
-    """The JSON it gives, or None for a page."""
+    """The JSON it gives, or None for a page, or for events alone."""
     event: type[msgspec.Struct] | None = None
     """The event it gives when asked to stream, or None."""
     error: type[msgspec.Struct] = ErrorBody
@@ -102,7 +102,7 @@ def _answer(spec: Documented) -> dict[str, Any]:
     content: dict[str, Any] = {}
     if spec.answer:
         content["application/json"] = {"schema": _reference(spec.answer)}
-    else:
+    elif not spec.event:
         content["text/html"] = {"schema": {"type": "string"}}
     if spec.event:
         content["text/event-stream"] = {"schema": _reference(spec.event)}

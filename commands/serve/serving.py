@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from commands._shared.jobs import FINETUNE, job_command
 from commands.serve.fetching import Downloads
 from commands.serve.lifespan import Drain
 from commands.serve.workers import Workers
@@ -42,6 +43,8 @@ class ServeOptions:
     """Those that were started over HTTP."""
     keep_alive: float = 10.0
     """Seconds of silence in a stream after which a comment is sent."""
+    finetune_command: tuple[str, ...] = field(default_factory=lambda: job_command(FINETUNE))
+    """What does a fine-tuning, in a process of its own; the job's id is added."""
     trace: Callable[[str], None] | None = None
     """Takes a line for each traced request; None: no request is traced."""
 
@@ -62,6 +65,8 @@ class Serving:
     """The models on this disk."""
     disk: Workers
     """Threads for what reads and writes this disk."""
+    jobs: Workers = field(default_factory=Workers)
+    """Threads for what reads the jobs, and starts some."""
     network: Workers = field(default_factory=Workers)
     """Threads for what waits for the network."""
     workers: Workers = field(default_factory=Workers)

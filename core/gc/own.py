@@ -1,8 +1,8 @@
 """What mlxbun itself leaves behind: in the cache, in its own cache and in its own home.
 
-Nothing of it is lost for good: tokenizer cards, the renamed BLAS and the memory of compilers are
-made again when they are needed, and the rest are remains of processes that have died. Settings,
-conversations, benchmarks and tokens are never among it.
+But for old logs of jobs, nothing of it is lost for good: tokenizer cards, the renamed BLAS and the
+memory of compilers are made again when they are needed, and the rest are remains of processes that
+have died. Settings, conversations, benchmarks, tokens and the list of jobs are never among it.
 """
 
 from __future__ import annotations
@@ -100,6 +100,25 @@ _KEPT_FOR_SPEED = (
     ),
 )
 
+_OLD_LOGS = (
+    _Sort(
+        one="log of an old job",
+        many="logs of old jobs",
+        folder="jobs",
+        form=Form.FILE,
+        name=re.compile(r"[0-9a-f]{8}\.ndjson"),  # core.jobs.store
+        least_age=3 * MONTH,
+    ),
+    _Sort(
+        one="output of an old job",
+        many="outputs of old jobs",
+        folder="jobs",
+        form=Form.FILE,
+        name=re.compile(r"[0-9a-f]{8}\.out"),  # core.jobs.job
+        least_age=3 * MONTH,
+    ),
+)
+
 
 def find_leftovers(ground: Ground | None, paths: Paths) -> tuple[Leftover, ...]:
     """Return what mlxbun has left; what cannot be looked at is passed over.
@@ -116,7 +135,8 @@ def find_leftovers(ground: Ground | None, paths: Paths) -> tuple[Leftover, ...]:
     if cache:
         found += [*(_find(sort, cache) for sort in _KEPT_FOR_SPEED), _temporary(cache)]
     if home:
-        found += [_temporary(home), _run_files(home, paths)]
+        found += [*(_find(sort, home) for sort in _OLD_LOGS), _temporary(home)]
+        found += [_run_files(home, paths)]
     return tuple(each for each in found if each.entries)
 
 

@@ -47,9 +47,9 @@ class LogWriter:
         with self._lock:
             try:
                 if self.lost:
-                    self._append(_encoded(_of_lost(self.lost)))
+                    self._append(encode_event(_of_lost(self.lost)) + b"\n")
                     self.lost = 0
-                self._append(_encoded(event))
+                self._append(encode_event(event) + b"\n")
             except OSError:
                 self.lost += 1
                 return False
@@ -111,6 +111,12 @@ def last_event(path: Path) -> Event | None:
     return events[-1] if events else None
 
 
+def encode_event(event: Mapping[str, Any]) -> bytes:
+    """Return an event as a line without its end. A number that is none becomes null."""
+    text = json.dumps(_plain(event), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.encode("utf-8", "replace")
+
+
 def _event(line: bytes) -> Event | None:
     """Return the event of a line; None: it is none."""
     if not line.startswith(b"{"):
@@ -120,12 +126,6 @@ def _event(line: bytes) -> Event | None:
     except (ValueError, RecursionError):
         return None
     return event if isinstance(event, dict) and isinstance(event.get("type"), str) else None
-
-
-def _encoded(event: Mapping[str, Any]) -> bytes:
-    """Return an event as a line. JSON has no NaN: a number that is none becomes null."""
-    text = json.dumps(_plain(event), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.encode("utf-8", "replace") + b"\n"
 
 
 def _plain(value: Any) -> Any:

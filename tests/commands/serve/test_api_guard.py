@@ -30,6 +30,11 @@ ROUTES: list[tuple[str, str, Any]] = [
     ("POST", "/api/settings/hf-token", {"token": "hf_attackers"}),
     ("DELETE", "/api/settings/hf-token", None),
     ("POST", "/api/model/resolve-folder", {"folder_name": "x"}),
+    ("GET", "/api/jobs", None),
+    ("GET", "/api/jobs/1a2b3c4d", None),
+    ("GET", "/api/jobs/1a2b3c4d/stream", None),
+    ("POST", "/api/finetune/submit", {"model_dir": "/m", "data_dir": "/d"}),
+    ("POST", "/api/finetune/inspect-dataset", {"path": "/d"}),
 ]
 FOREIGN = [
     {"origin": "https://evil.example"},
@@ -112,7 +117,7 @@ def test_a_body_has_to_say_that_it_is_json(filled: Home, kind: str) -> None:
         b'{"a":' * 100_000,
         b"{}",
         b'{"repo": null, "model": null, "token": null, "yes": null}',
-        b'{"repo": 5, "model": 5, "token": 5, "yes": 1}',
+        b'{"repo": 5, "model": 5, "token": 5, "yes": 1, "model_dir": 5, "data_dir": "/d"}',
         b'{"repo": ["org/name"], "model": {}, "token": [], "yes": "true"}',
         b'{"repo": " ", "model": "", "token": "\\n", "yes": false}',
     ],
@@ -124,6 +129,7 @@ def test_bodies_that_ask_for_nothing(filled: Home, body: bytes) -> None:
         "/api/hub/serve": 'missing "model"',
         "/api/settings/hf-token": "token required",
         "/api/gc/execute": 'pass {"yes": true} to confirm deletion',
+        "/api/finetune/submit": "model_dir and data_dir required",
     }
     before = _everything(Path(filled.environ["HOME"]))
     for path, told in expected.items():
@@ -153,6 +159,10 @@ def test_a_body_beyond_all_measure(filled: Home) -> None:
         ("GET", "/api/gc/execute"),
         ("PUT", "/api/settings/hf-token"),
         ("GET", "/api/hub/download"),
+        ("POST", "/api/jobs"),
+        ("DELETE", "/api/jobs/1a2b3c4d"),
+        ("GET", "/api/finetune/submit"),
+        ("GET", "/api/finetune"),
         ("GET", "/api"),
         ("GET", "/api/hub"),
         ("GET", "/api/hub/local/x"),

@@ -158,12 +158,17 @@ def test_the_openapi_document_is_true(client: httpx.Client) -> None:
     assert "text/event-stream" in chat["responses"]["200"]["content"]
     assert set(document["paths"]) == {
         "/",
+        "/api/finetune/inspect-dataset",
+        "/api/finetune/submit",
         "/api/gc/execute",
         "/api/gc/plan",
         "/api/hub/download",
         "/api/hub/local",
         "/api/hub/search",
         "/api/hub/serve",
+        "/api/jobs",
+        "/api/jobs/{job_id}",
+        "/api/jobs/{job_id}/stream",
         "/api/model/resolve-folder",
         "/api/settings/hf-token",
         "/downloads",

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import secrets
+import shutil
 from pathlib import Path
 
 import pytest
 
 from core.gc.locks import holding
 from core.gc.plan import Kind
+from core.jobs.store import JobStore
 from core.machine.probe import compiler_works
 from core.paths import atomic_write
 from core.registry.cache import staging_folder
@@ -41,6 +43,8 @@ def told(box: Box) -> list[tuple[str, int]]:
         ("cache/.starter.lock." + "a" * 16 + ".tmp", "1 half-written file", 1),
         ("cache/blas/openblas-" + "a" * 12 + "/.libopenblas.so." + "b" * 16 + ".tmp",
          "1 half-written file", 1),
+        ("home/jobs/0a1b2c3d.ndjson", "1 log of an old job", 90),
+        ("home/jobs/0a1b2c3d.out", "1 output of an old job", 90),
         ("home/.config.toml." + "a" * 16 + ".tmp", "1 half-written file", 1),
         ("home/sessions/.x.jsonl." + "a" * 16 + ".tmp", "1 half-written file", 1),
     ],
@@ -84,6 +88,9 @@ def test_what_is_no_leftover_of_ours_stays(box: Box) -> None:
         "home/bench.db",
         "home/bench.db.damaged-20260101",
         "home/hf-token",
+        "home/jobs/jobs.db",
+        "home/jobs/jobs.db.damaged-20260101",
+        "home/jobs/notes.ndjson",
         "home/sessions/a.jsonl",
         "home/sessions/notes.tmp",
         "cache/downloads.db",
@@ -145,6 +152,12 @@ def test_they_are_left_out_when_a_repository_is_named(box: Box) -> None:
 
 def test_names_are_those_that_are_written(box: Box) -> None:
     """Should a module name its files in another way, this one has to follow."""
+    job = JobStore(box.paths.jobs_folder).add("finetune", {})
+    for path in (job.log_path, job.output_file):
+        put(path, 91)
+    assert told(box) == [("1 log of an old job", 5), ("1 output of an old job", 5)]
+    assert not mishaps(box.gc())
+    shutil.rmtree(box.paths.jobs_folder)
     with atomic_write(box.paths.home / "x"):
         (temporary,) = box.paths.home.iterdir()
         temporary.rename(box.hub.parent / "aside")
