@@ -80,7 +80,7 @@ def served_model(serving: Serving) -> ModelRow:
             audio=can(Feature.MEDIA),
             adapters=can(Feature.ADAPTER),
         ),
-        reasoning=can(Feature.THINKING),
+        reasoning=info.reasoning and can(Feature.THINKING),
         audio=can(Feature.MEDIA),
         tools=can(Feature.TOOLS),
         structured_output=can(Feature.STRUCTURED_OUTPUT),

@@ -207,10 +207,11 @@ def test_logprobs_have_the_form_of_mlx_lm(
 
 
 def test_what_can_never_come_has_a_number_too(client: httpx.Client, engine: FakeEngine) -> None:
-    never = _logprob(1, "a", -float("inf"))
-    engine.script = Script(logprobs=(Position(chosen=HI, top=(HI, never)),))
-    choice = client.post(CHAT, json={**GOOD, "top_logprobs": 2}).json()["choices"][0]
-    assert choice["logprobs"]["content"][0]["top_logprobs"][1]["logprob"] == -9999.0
+    never, unknown = _logprob(1, "a", -float("inf")), _logprob(2, "b", float("nan"))
+    engine.script = Script(logprobs=(Position(chosen=HI, top=(HI, never, unknown)),))
+    choice = client.post(CHAT, json={**GOOD, "top_logprobs": 3}).json()["choices"][0]
+    told = [top["logprob"] for top in choice["logprobs"]["content"][0]["top_logprobs"]]
+    assert told == [-4.5, -9999.0, -9999.0]
 
 
 def test_chunks_never_carry_logprobs(client: httpx.Client, engine: FakeEngine) -> None:

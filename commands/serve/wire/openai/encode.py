@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from commands.serve.wire.openai.fold import Fold
     from core.engine.events import Finished, Position, Usage
 
+_NEVER = -9999.0
+
 _encode = msgspec.json.Encoder().encode
 
 Piece = TextDelta | ReasoningDelta | ToolCallDelta
@@ -226,4 +228,5 @@ def _position(position: Position) -> answers.PositionLogprobs:
 
 
 def _finite(logprob: float) -> float:
-    return max(logprob, -9999.0)  # JSON has no infinity; the protocol's word for "never"
+    # JSON has neither infinity nor NaN; this is the protocol's word for "never".
+    return logprob if logprob > _NEVER else _NEVER

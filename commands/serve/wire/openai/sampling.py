@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 # Far beyond what changes a probability, and far below what overflows when it is added to a logit.
 _MOST_BIAS = 1e9
 
+# Logits are divided by it; what is smaller makes infinities of them.
+_LEAST_PENALTY = 0.01
+
 
 def decode_sampling(call: SamplingFields, logit_bias: Mapping[str, Any] | None) -> SamplingParams:
     """Return how tokens are chosen.
@@ -34,7 +37,7 @@ def decode_sampling(call: SamplingFields, logit_bias: Mapping[str, Any] | None) 
         min_p=_positive_zero(call.min_p),
         xtc_probability=_positive_zero(call.xtc_probability),
         xtc_threshold=_positive_zero(call.xtc_threshold),
-        repetition_penalty=_positive_zero(call.repetition_penalty),
+        repetition_penalty=_penalty(call.repetition_penalty),
         repetition_context_size=capped(call.repetition_context_size),
         presence_penalty=_positive_zero(call.presence_penalty),
         presence_context_size=capped(call.presence_context_size),
@@ -101,6 +104,15 @@ def capped(count: int | None) -> int | None:
 
 def _positive_zero(value: float | None) -> float | None:
     return None if value is None else value + 0.0  # -0.0 + 0.0 is 0.0
+
+
+def _penalty(value: float | None) -> float | None:
+    if value is not None and 0 < value < _LEAST_PENALTY:
+        raise BadRequest(
+            f"repetition_penalty must be 0 (off) or a number from {_LEAST_PENALTY} to 100.",
+            field="repetition_penalty",
+        )
+    return _positive_zero(value)
 
 
 def _biases(logit_bias: Mapping[str, Any]) -> tuple[tuple[int, float], ...]:
