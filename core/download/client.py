@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 
 from core.download.answers import Asked, refusal
+from core.download.events import OnEvent, Retrying, ignore_event
 from core.download.patience import Patience, retry_after
 from core.errors import DownloadFailed, UsageProblem
 
@@ -95,7 +96,13 @@ class HubClient:
     """Asks one Hub about one repository. An async context manager, for one event loop."""
 
     def __init__(
-        self, name: RepoName, *, endpoint: str, token: HubToken | None, patience: Patience
+        self,
+        name: RepoName,
+        *,
+        endpoint: str,
+        token: HubToken | None,
+        patience: Patience,
+        on_event: OnEvent = ignore_event,
     ) -> None:
         """Prepare; nothing is asked yet.
 
@@ -104,10 +111,12 @@ class HubClient:
             endpoint: the Hub's address, checked.
             token: what to show it.
             patience: how long to wait for it.
+            on_event: is told when a question has to be asked again.
         """
         self._asked = Asked(name=name, endpoint=endpoint, token=token)
         self._origin = _origin_of(endpoint)
         self._patience = patience
+        self._tell = on_event
         timeout = httpx.Timeout(patience.stall_seconds, connect=patience.connect_seconds, pool=None)
         # "identity": bodies are counted and hashed as they are, and ranges mean their bytes.
         headers = {"User-Agent": "mlxbun", "Accept-Encoding": "identity"}
@@ -146,7 +155,10 @@ class HubClient:
                 failures += 1
                 if trouble.unreachable or failures >= self._patience.question_tries:
                     raise self._silence(trouble) from None
-                await asyncio.sleep(self._patience.wait(failures, wish=trouble.wish))
+                wait = self._patience.wait(failures, wish=trouble.wish)
+                name, reason = str(self._asked.name), trouble.reason
+                self._tell(Retrying(name=name, reason=reason, failures=failures, wait=wait))
+                await asyncio.sleep(wait)
 
     @asynccontextmanager
     async def get(

@@ -38,10 +38,10 @@ class FileDone:
 
 @dataclass(frozen=True, kw_only=True)
 class Retrying:
-    """A transfer broke off and will go on at its byte."""
+    """A transfer broke off and will go on at its byte, or a question is asked again."""
 
     name: str
-    """The file."""
+    """The file; of a question, the repository."""
     reason: str
     """Why, as a clause."""
     failures: int

@@ -267,6 +267,7 @@ class _Job:
             endpoint=self._endpoint,
             token=self._token,
             patience=self._request.patience,
+            on_event=self._tell,
         )
 
     def _report(self, *, last: bool = False) -> None:

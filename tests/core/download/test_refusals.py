@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from core.download.events import Unlisted
+from core.download.events import Retrying, Unlisted
 from core.download.job import plan_download, start_download
 from core.errors import (
     BadModelFiles,
@@ -107,6 +107,10 @@ def test_a_hub_that_is_out_of_order(desk: Desk) -> None:
     error = _refused(desk, DownloadFailed)
     assert "answers with status 500" in error.message
     assert desk.hub.log.count(f"GET /api/models/{REPO}/revision/main") == 2
+    (waited,) = desk.told(Retrying)
+    assert isinstance(waited, Retrying)
+    assert (waited.name, waited.failures) == (REPO, 1)
+    assert "status 500" in waited.reason
 
 
 # The token
