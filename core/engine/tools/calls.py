@@ -38,6 +38,12 @@ class Calls:
         """Tell whether a tool has this name."""
         return name in self._schemas
 
+    def named(self, name: str) -> str:
+        """Return the tool's name that a model means, or what it wrote."""
+        stripped = name.strip()
+        short = stripped.removeprefix("functions.")
+        return next((one for one in (name, stripped, short) if self.known(one)), stripped)
+
     def parameters(self, name: str) -> Mapping[str, Any]:
         """Return the JSON Schema of a tool's arguments; empty for one that is not known."""
         return self._schemas.get(name, {})

@@ -74,10 +74,7 @@ class Envelope:
         return True
 
     def _key(self) -> Steps[str | None]:
-        key = yield from JsonReader(self._source).text()
-        yield from self._source.white()
-        if key is None or not (yield from self._source.skip(":")):
-            return None
+        key = yield from JsonReader(self._source).key()
         yield from self._source.white()
         if self._bare and self._name is None and key not in NAMES | ARGUMENTS | _LABELS:
             return None
@@ -95,7 +92,7 @@ class Envelope:
 
     def _named(self, name: str) -> Steps[bool]:
         calls = self._reading.calls
-        name = name if calls.known(name) else name.strip()
+        name = calls.named(name)
         if not calls.known(name) and (self._bare or not self._reading.plausible(name)):
             return False
         self._name = name

@@ -165,7 +165,7 @@ class JsonReader:
             return True
         lead = "," if self._filled[-1] else ""
         if self._open[-1] == "}":
-            key = yield from self._key()
+            key = yield from self.key()
             if key is None:
                 return False
             lead += f"{quoted(key)}:"
@@ -173,7 +173,8 @@ class JsonReader:
         self._lead = lead
         return (yield from self._value())
 
-    def _key(self) -> Wait[str | None]:
+    def key(self) -> Wait[str | None]:
+        """Read a key and its colon and return it; None: there is none."""
         if (yield from self._source.peek()) and not (yield from self._at_quote()):
             name = yield from self._source.ahead(_KEY, LONGEST_TOKEN)
             key: str | None = self._source.take(len(name)) or None

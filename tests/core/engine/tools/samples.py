@@ -116,6 +116,7 @@ HERMES = (
     Sample("hermes", '<tool_call>{"name": "ping", "arguments": {}}</tool_call>', (PING,)),
     Sample("hermes", '<tool_call>{"name": "ping", "arguments": null}</tool_call>', (PING,)),
     Sample("hermes", '<tool_call>{"name": "ping", "arguments": ""}</tool_call>', (PING,)),
+    Sample("hermes", '<tool_call>{name: " functions.ping", arguments: {}}</tool_call>', (PING,)),
     Sample("hermes", '<tool_call>{"name":"launch","arguments":{"x":1}}</tool_call>', (UNKNOWN,)),
     Sample(
         "hermes",
