@@ -30,7 +30,7 @@ class Choices:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the client should know, each once."""
-        told = (one for each in self._generations for one in getattr(each, "warnings", ()))
+        told = (one for each in self._generations for one in each.warnings)
         return tuple(dict.fromkeys(told))
 
     def cancel(self) -> None:

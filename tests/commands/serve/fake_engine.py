@@ -17,10 +17,6 @@ from core.engine.request import GenerationRequest, SamplingParams
 from core.errors import EngineStopped, MlxbunError
 
 
-class _Warning(Generation):
-    warnings: tuple[str, ...] = ()
-
-
 @dataclass(kw_only=True)
 class Script:
     """What one answer does."""
@@ -104,8 +100,7 @@ class FakeEngine:
             raise EngineStopped("The engine has stopped.")
         if script.refuse:
             raise script.refuse
-        generation = _Warning(prompt_tokens=7)
-        generation.warnings = script.warnings
+        generation = Generation(prompt_tokens=7, warnings=script.warnings)
         self.requests.append(request)
         self.generations.append(generation)
         threading.Thread(target=_play, args=(script, generation), daemon=True).start()
