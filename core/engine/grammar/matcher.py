@@ -37,7 +37,7 @@ class GrammarConstraint:
         vocabulary: int,
         stops: NDArray[Any],
         on_lost: Callable[[str], None],
-        clock: Callable[[], float] = time.perf_counter,
+        clock: Callable[[], float] = time.thread_time,
     ) -> None:
         """Take a fresh matcher.
 
@@ -46,7 +46,7 @@ class GrammarConstraint:
             vocabulary: V.
             stops: bits of the tokens that end an answer, int32 [W].
             on_lost: hears why the grammar was given up, once.
-            clock: seconds.
+            clock: seconds that the thread has computed: how busy the machine is must not matter.
         """
         self.lost: str | None = None
         self._matcher = matcher

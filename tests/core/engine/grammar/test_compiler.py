@@ -286,3 +286,15 @@ def test_what_was_not_used_in_longest_is_forgotten(monkeypatch: pytest.MonkeyPat
 
 def test_bits() -> None:
     assert bits_of([0, 31, 32, 99], 64).view(np.uint32).tolist() == [0x80000001, 1]
+
+
+def test_a_form_that_takes_too_long_is_let_go(forms: Forms) -> None:
+    row = forms.compile("choice", ("slow",)).start()
+    now = iter(range(0, 100, 2))
+    row._clock = lambda: float(next(now))
+    row.accept(ord("s"))
+    assert row.lost == "following the grammar takes too long"
+    assert not row.fill(new_mask(VOCABULARY), 0)
+    row._clock = lambda: 0.0
+    row.restart([ord("s")])
+    assert allowed(row) == {ord("l")}
