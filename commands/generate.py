@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as json_format
 import sys
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -26,6 +25,7 @@ from commands._shared.options import (
     TopKOption,
     TopPOption,
 )
+from commands._shared.usage import plain_usage
 from core.errors import EngineFailed, NotFound, UsageProblem
 from core.registry.resolve import is_model_name
 from core.sessions.text import clean
@@ -281,6 +281,6 @@ def _conclude(end: Finished, told: _Told, engine: Engine, console: Console) -> N
             "reasoning": told.reasoning or None,
             "warnings": list(told.warnings),
             "finish_reason": end.reason,
-            "usage": asdict(end.usage),
+            "usage": plain_usage(end.usage),
         }
     )

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from commands._shared.failure import exit_code
+from commands._shared.usage import plain_usage
 from commands.chat.answer import ask
 from core.engine.request import ChatPrompt, GenerationRequest, SamplingParams
 from core.errors import ContextTooLong, MlxbunError, UsageProblem
@@ -155,7 +155,7 @@ def _as_json(answer: Answer) -> dict[str, Any]:
         "text": answer.text,
         "reasoning": answer.reasoning or None,
         "finish_reason": answer.finish,
-        "usage": answer.usage and asdict(answer.usage),
+        "usage": answer.usage and plain_usage(answer.usage),
         "seconds": round(answer.seconds, 3),
     }
 
