@@ -88,8 +88,28 @@ class JobRun:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether the job is to end."""
+        """Whether the job is to end: for work that asks between two steps.
+
+        Such a work raises `Cancelled` by itself, once it has kept what it has.
+        """
+        if self._stop.asked:
+            self._stop.heard = True
         return self._stop.asked
+
+    def tell(self, event: Event, *, progress: float | None = None) -> None:
+        """Put an event into the log, and what it says of progress into the row. Never raises.
+
+        Args:
+            event: with its `type`: `log`, `stage` or `metric`.
+            progress: of all the work, 0 to 1; None: what the event says, else as it was.
+        """
+        self._log.write(event)
+        if progress is None and event["type"] == "stage":
+            progress = event["progress"]
+        if progress is not None:
+            self._set(progress=min(max(progress, 0.0), 1.0))
+        if event["type"] == "stage":
+            self._set(message=event["message"])
 
     def log(self, line: str) -> None:
         """Tell something, in one line.
@@ -97,7 +117,7 @@ class JobRun:
         Raises:
             Cancelled: the job is to end; once.
         """
-        self._log.write({"type": "log", "line": line[:TEXT_LIMIT]})
+        self.tell({"type": "log", "line": line[:TEXT_LIMIT]})
         self.check()
 
     def stage(self, stage: str, progress: float, message: str) -> None:
@@ -111,10 +131,7 @@ class JobRun:
         Raises:
             Cancelled: the job is to end; once.
         """
-        progress = min(max(progress, 0.0), 1.0)
-        event = {"type": "stage", "stage": stage, "progress": progress, "message": message}
-        self._log.write(event)
-        self._set(progress=progress, message=message)
+        self.tell({"type": "stage", "stage": stage, "progress": progress, "message": message})
         self.check()
 
     def metric(
@@ -132,9 +149,8 @@ class JobRun:
         Raises:
             Cancelled: the job is to end; once.
         """
-        self._log.write({"type": "metric", "kind": kind, "step": step, "loss": loss, **more})
-        if progress is not None:
-            self._set(progress=min(max(progress, 0.0), 1.0))
+        event = {"type": "metric", "kind": kind, "step": step, "loss": loss, **more}
+        self.tell(event, progress=progress)
         self.check()
 
     def check(self) -> None:
@@ -171,10 +187,16 @@ class JobRun:
             self._job = replace(ended_by(self._job, event), message=None)
         deadline = time.monotonic() + _FAREWELL
         logged = False
-        while not ((logged := logged or self._log.write(event)) and self.keep()):
+        while not ((logged := logged or self._log_end(event)) and self.keep()):
             if time.monotonic() > deadline:
                 return False
             time.sleep(_PAUSE)
+        return True
+
+    def _log_end(self, event: Event) -> bool:
+        """Write the last event and return whether it is there; then no output is left to take."""
+        if not self._log.write(event):
+            return False
         self._log.close()
         self._job.output_file.unlink(missing_ok=True)
         return True

@@ -169,7 +169,7 @@ class _Pulse:
             return
         self._asked_at = self._asked_at or now
         waited = now - self._asked_at
-        if waited > self._patience.to_hear and not (self._stop.raised or self._interrupted):
+        if waited > self._patience.to_hear and not (self._stop.heard or self._interrupted):
             self._interrupted = True
             os.kill(os.getpid(), signal.SIGTERM)
         if waited > self._patience.to_hear + self._patience.to_end:

@@ -24,11 +24,13 @@ class Stop:
 
     Attributes:
         asked: it is to end.
-        raised: its work has been told.
+        heard: its work knows.
+        raised: it was told by `Cancelled`.
     """
 
     def __init__(self) -> None:
         self.asked = False
+        self.heard = False
         self.raised = False
         self._interrupting = False
 
@@ -43,7 +45,7 @@ class Stop:
             Cancelled: it is to end; once.
         """
         if self.asked and not self.raised:
-            self.raised = True
+            self.heard = self.raised = True
             raise Cancelled
 
     @contextmanager
@@ -72,6 +74,6 @@ class Stop:
 
     def _hear(self, _number: int, _frame: FrameType | None) -> None:
         if self.asked and self._interrupting:
-            self.raised = True
+            self.heard = self.raised = True
             raise Cancelled
         self.asked = True

@@ -140,13 +140,13 @@ def test_a_job_is_done_once(desk: Desk) -> None:
 # Cancelling
 
 
-@pytest.mark.parametrize("work", ["saving", "obedient"])
+@pytest.mark.parametrize("work", ["saving", "polite", "obedient"])
 def test_a_running_job_is_cancelled(desk: Desk, work: str) -> None:
     job = desk.running(desk.start(work))
     ended = cancel_job(desk.store, job.id, patience=20)
     assert (ended.status, ended.error, ended.output_path) == ("failed", "cancelled", None)
     kept = {"type": "log", "line": "saved a checkpoint"}
-    assert (kept in events_of(ended)) == (work == "saving")
+    assert (kept in events_of(ended)) == (work != "obedient")
     assert events_of(ended)[-1]["error"] == "cancelled"
     wait_until(lambda: process_born(job.owner.pid) != job.owner.born)
     with pytest.raises(UsageProblem, match="is over already: failed"):

@@ -60,6 +60,17 @@ def stubborn(run: JobRun) -> Outcome:
             continue
 
 
+def polite(run: JobRun) -> Outcome:
+    """Ask between two steps, and say by itself that it was ended."""
+    step = 0
+    while not run.is_cancelled:
+        step += 1
+        run.tell({"type": "metric", "kind": "train", "step": step, "loss": 1.0}, progress=0.5)
+        time.sleep(0.002)
+    run.tell({"type": "log", "line": "saved a checkpoint"})
+    raise Cancelled
+
+
 def obedient(run: JobRun) -> Outcome:
     """Swallow the wish, and end at once all the same."""
     try:
