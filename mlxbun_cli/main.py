@@ -13,6 +13,8 @@ from mlxbun_cli._layout import find_stranger
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from typer import TyperException
+
 # 128 and the number of a signal, as shells report it.
 INTERRUPTED = 130  # SIGINT
 UNREAD = 141  # SIGPIPE
@@ -65,7 +67,7 @@ def run(arguments: list[str]) -> int:
     except TyperException as mistake:
         code = mistake.exit_code
         hint = "See `mlxbun --help`, or --help behind a command."
-        console.fail(mistake.format_message(), hint=hint, code=code)
+        console.fail(_told(mistake), hint=hint, code=code)
     except (KeyboardInterrupt, Abort):
         code = INTERRUPTED
     except ReaderGone:  # `mlxbun ls | true`: it is not known how much was read
@@ -84,6 +86,12 @@ def _wants_json(arguments: list[str]) -> bool:
     """Tell before the command line is read: what is wrong with it is JSON, too."""
     end = arguments.index("--") if "--" in arguments else None
     return "--json" in arguments[:end]
+
+
+def _told(mistake: TyperException) -> str:
+    """Return what is wrong with a command line: one sentence, without what pydantic puts first."""
+    message = mistake.format_message().replace("Value error, ", "")
+    return message if message.endswith(".") else f"{message}."
 
 
 def _sentence(defect: Exception) -> str:

@@ -44,6 +44,14 @@ def test_a_mistake_is_named(environ: dict[str, str], arguments: tuple[str, ...])
     assert "mlxbun --help" in done.stderr
 
 
+@pytest.mark.parametrize("arguments", [("ls", "--sort", "x"), ("gc", "--keep", "x")])
+def test_a_wrong_value_is_a_sentence(environ: dict[str, str], arguments: tuple[str, ...]) -> None:
+    done = mlxbun(*arguments, environ=environ)
+    assert done.returncode == 2
+    assert done.stderr.splitlines()[0].endswith(".")
+    assert "Value error" not in done.stderr
+
+
 def test_ctrl_c_while_the_app_is_imported() -> None:
     program = """
 import mlxbun_cli.main as door
