@@ -85,7 +85,7 @@ class Forms:
             ending: the end of the rendered prompt.
         """
         inner = form.compiled.start() if form.compiled else None
-        channel = self._tokens(request, with_form=inner is not None)
+        channel = self._tokens(request, ending, with_form=inner is not None)
         budget = request.thinking.budget
         if channel is None or (inner is None and budget is None):
             return inner
@@ -111,7 +111,9 @@ class Forms:
             return True
         return self._channel is not None and self._channel.is_open(ending)
 
-    def _tokens(self, request: GenerationRequest, *, with_form: bool) -> ChannelTokens | None:
+    def _tokens(
+        self, request: GenerationRequest, ending: str, *, with_form: bool
+    ) -> ChannelTokens | None:
         """Return the channel that goes before the form, or None."""
         if not isinstance(request.prompt, ChatPrompt):
             return None
@@ -121,7 +123,8 @@ class Forms:
         if self._channel is None:
             return None
         off = request.thinking.enabled is False or request.thinking.effort == "none"
-        opening = "" if off and with_form else self._channel.opening
+        shut = off or self._channel.is_closed(ending)
+        opening = "" if shut and with_form else self._channel.opening
         return self._mark(opening, self._channel.closing, with_form)
 
     def _mark(self, opening: str, closing: str, with_form: bool) -> ChannelTokens:

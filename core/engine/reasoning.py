@@ -34,6 +34,10 @@ class Channel:
         """Return whether a rendered prompt ends inside the channel: the answer starts there."""
         return prompt.rstrip().endswith(self.opening.rstrip())
 
+    def is_closed(self, prompt: str) -> bool:
+        """Return whether a rendered prompt has closed the channel: the answer is to go without."""
+        return prompt.rstrip().endswith(self.closing.strip())
+
 
 # As the templates of the families write them. The first: DeepSeek, Qwen, GLM, MiniMax, MiniCPM.
 _CHANNELS = (

@@ -93,7 +93,7 @@ class AfterReasoning:
         elif self._may_open(token):
             self._opened += 1
             self._inside = self._opened == len(self._channel.opening)
-        elif self._waits and self._blanks < _MOST_BLANKS and token in self._channel.blanks:
+        elif self._may_be_blank and token in self._channel.blanks:
             self._blanks += 1
         else:
             self._waits = False
@@ -110,7 +110,7 @@ class AfterReasoning:
             return False
         if self._waits:
             line = mask[row].view(np.uint32)
-            if self._blanks < _MOST_BLANKS:
+            if self._may_be_blank:
                 _allow(line, self._channel.blanks)
             if self._opened == 0 and not self._blanks:
                 _allow(line, self._channel.opening[:1])
@@ -130,9 +130,16 @@ class AfterReasoning:
         self._opened = len(self._channel.opening) if self._starts_open else 0
         self._spent = 0
         self._tail = []
-        # White space before the form, and whether the form has not begun.
+        # Whether the closing mark has come, the white space after it, and whether the form has not
+        # begun.
+        self._closed = False
         self._blanks = 0
         self._waits = True
+
+    @property
+    def _may_be_blank(self) -> bool:
+        """Whether white space may come: after the mark, where readers of the answer drop it."""
+        return self._waits and self._closed and self._blanks < _MOST_BLANKS
 
     def _may_open(self, token: int) -> bool:
         """Return whether a token is the next one of the opening mark, at the start of an answer."""
@@ -147,6 +154,7 @@ class AfterReasoning:
             self._looks_at_text and self._channel.closing_text in self._decode(self._tail)
         ):
             self._inside = False
+            self._closed = True
             self._opened = len(self._channel.opening)
 
     def _fill_reasoning(self, line: NDArray[Any]) -> bool:

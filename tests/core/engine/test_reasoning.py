@@ -108,3 +108,9 @@ def test_finds_the_channel_by_tokens_or_template() -> None:
 )
 def test_tells_whether_a_prompt_leaves_it_open(prompt: str, inside: bool) -> None:
     assert THINK.is_open(prompt) is inside
+
+
+def test_tells_whether_a_prompt_has_closed_it() -> None:
+    assert THINK.is_closed("<|im_start|>assistant\n<think>\n\n</think>\n\n")
+    assert not THINK.is_closed("<|im_start|>assistant\n<think>\n")
+    assert not THINK.is_closed("<|im_start|>assistant\n")
