@@ -97,6 +97,8 @@ def logs(
     except KeyboardInterrupt:
         console.note(f"\nJob {tail.job.id} goes on; `mlxbun jobs cancel {tail.job.id}` ends it.")
         raise
+    if not tail.started and not json:
+        console.note(f"Job {tail.job.id} has told nothing, or its log was tidied away.")
     if follow and tail.job.status != "done":
         raise MlxbunError(f"Job {tail.job.id} has failed: {tail.job.error}")
 

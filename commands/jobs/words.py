@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from core.units import format_bytes, format_seconds
+
 if TYPE_CHECKING:
     from core.jobs.job import Job
     from core.jobs.log import Event
@@ -17,7 +19,7 @@ COLUMNS = {
     "started": "STARTED (UTC)",
     "told": "",
 }
-_KNOWN = ("type", "kind", "step", "loss")
+_KNOWN = ("type", "kind", "step", "steps", "loss")
 
 
 def job_row(job: Job) -> dict[str, Any]:
@@ -91,18 +93,25 @@ def event_words(event: Event) -> str:
 
 def _metric(event: Event) -> str:
     more = [
-        f"{name} {_figure(value)}"
+        _figure(name, value)
         for name, value in event.items()
         if name not in _KNOWN and value is not None
     ]
-    first = f"{event.get('kind')} step {event.get('step')}: loss {_figure(event.get('loss'))}"
-    return ", ".join([first, *more])
+    whole = f" of {event['steps']}" if "steps" in event else ""
+    loss = event.get("loss")
+    told = "loss is not a number" if loss is None else _figure("loss", loss)
+    return ", ".join([f"{event.get('kind')} step {event.get('step')}{whole}: {told}", *more])
 
 
-def _figure(value: Any) -> str:
-    if value is None:
-        return "not a number"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _figure(name: str, value: Any) -> str:
+    """Return a figure with its name, which tells its unit."""
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return f"{name} {value}"
+    if name.endswith("_bytes"):
+        return f"{name.removesuffix('_bytes')} {format_bytes(value)}"
+    if name == "seconds_left":
+        return f"{format_seconds(value)} left"
+    return f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}"
 
 
 def _share(progress: Any) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from core.errors import MlxbunError
@@ -47,9 +48,10 @@ def start_job(
         told = f"The job's process could not be started: {problem.strerror or problem}."
         store.fail(job, told)
         raise MlxbunError(told) from problem
-    store.hand_over(job.id, process.pid)
     # A child that ended stays in the system's list until its parent has asked.
     threading.Thread(target=process.wait, name=f"mlxbun-job-{job.id}", daemon=True).start()
+    with suppress(MlxbunError):  # until the process claims the job, that depends on this one, then
+        store.hand_over(job.id, process.pid)
     return job
 
 

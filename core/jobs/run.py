@@ -101,15 +101,14 @@ class JobRun:
 
         Args:
             event: with its `type`: `log`, `stage` or `metric`.
-            progress: of all the work, 0 to 1; None: what the event says, else as it was.
+            progress: of all the work, 0 to 1; None: what a stage says, else as it was.
         """
         self._log.write(event)
-        if progress is None and event["type"] == "stage":
-            progress = event["progress"]
+        if event["type"] == "stage":
+            progress = event.get("progress") if progress is None else progress
+            self._set(message=event.get("message"))
         if progress is not None:
             self._set(progress=min(max(progress, 0.0), 1.0))
-        if event["type"] == "stage":
-            self._set(message=event["message"])
 
     def log(self, line: str) -> None:
         """Tell something, in one line.

@@ -16,9 +16,9 @@ from core.errors import AlreadyRunning, Ambiguous, MlxbunError, NotFound
 from core.jobs.database import Database
 from core.jobs.ending import iso, settled
 from core.jobs.job import Job, Kind, Owner
+from core.jobs.lives import Lives
 from core.jobs.log import LogWriter
 from core.jobs.migrations import MIGRATIONS
-from core.servers import process_born
 
 if TYPE_CHECKING:
     import sqlite3
@@ -43,7 +43,7 @@ class JobStore:
         *,
         on_note: Callable[[str], None] = lambda _note: None,
         clock: Callable[[], float] = time.time,
-        born: Callable[[int], str | None] = process_born,
+        born: Callable[[int], str | None] | None = None,
     ) -> None:
         """Name the folder; nothing is opened or made yet.
 
@@ -51,11 +51,11 @@ class JobStore:
             folder: where the list and the logs lie.
             on_note: hears in one sentence that a damaged list is left out or moved aside.
             clock: tells Unix seconds.
-            born: tells when a process started, or None.
+            born: tells when a process started, or None; None: the system is asked.
         """
         self._folder = folder
         self._clock = clock
-        self._born = born
+        self._born = born or Lives()
         self._database = Database(
             folder / "jobs.db", name="The list of jobs", migrations=MIGRATIONS, on_note=on_note
         )

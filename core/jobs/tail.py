@@ -27,6 +27,11 @@ class Tail:
         self._store = store
         self._offset = 0
 
+    @property
+    def started(self) -> bool:
+        """Whether anything was read yet."""
+        return self._offset > 0
+
     def read(self) -> list[Event]:
         """Return what has come since the last call; empty: nothing, yet or for good (`over`).
 

@@ -68,6 +68,20 @@ def test_logs_in_words_and_as_json(desk: Desk) -> None:
     assert printed == [{"schema": 1, **event} for event in events_of(job)]
 
 
+def test_figures_have_their_units(desk: Desk) -> None:
+    job = desk.end(desk.start("quick"))
+    metric = {"type": "metric", "kind": "train", "step": 3, "steps": 9, "loss": None}
+    more = {"memory_bytes": 1_500_000_000, "seconds_left": 75.0, "trained_tokens": 12, "note": "x"}
+    LogWriter(job.log_path).write(metric | more)
+    assert _run(desk, "logs", job.id).stdout.splitlines()[-1] == (
+        "train step 3 of 9: loss is not a number, memory 1.5 GB, 1 min 15 s left,"
+        " trained_tokens 12, note x"
+    )
+    job.log_path.unlink()
+    told = f"Job {job.id} has told nothing, or its log was tidied away.\n"
+    assert _run(desk, "logs", job.id).stderr == told
+
+
 def test_following_ends_with_the_job(desk: Desk) -> None:
     job = desk.start("busy", steps=200)
     done = _run(desk, "logs", "--follow", job.id)

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import MlxbunError, UsageProblem
+from core.errors import AlreadyRunning, MlxbunError, UsageProblem
 from core.jobs.cancel import cancel_job
 from core.jobs.launch import start_job
+from core.jobs.lease import hold_lease
 from core.jobs.store import JobStore
 from core.jobs.tail import Tail
 from core.servers import process_born
@@ -187,7 +188,50 @@ def test_a_note_in_the_row_is_enough(desk: Desk) -> None:
     assert desk.end(job).error == "cancelled"
 
 
+_IMPATIENT = """
+import os, sys
+from core.jobs.runner import Patience, run_job
+from core.paths import Paths
+from tests.core.jobs import works
+patience = Patience(to_hear=0.5, to_end=0.5)
+paths = Paths.from_environ(os.environ)
+work = getattr(works, sys.argv[1])
+sys.exit(run_job(sys.argv[2], work, paths=paths, environ={}, patience=patience))
+"""
+
+
+@pytest.mark.parametrize("work", ["deaf", "stubborn", "saving"])
+def test_no_work_outlives_the_wish_for_long(desk: Desk, work: str) -> None:
+    command = [sys.executable, "-c", _IMPATIENT, work]
+    job = start_job(desk.store, "finetune", {}, command=command, environ=desk.environ)
+    wait_until(lambda: len(types_of(job)) > 1)
+    assert cancel_job(desk.store, job.id, patience=30).error == "cancelled"
+    owner = desk.job(job.id).owner
+    wait_until(lambda: process_born(owner.pid) != owner.born)
+    assert types_of(job)[-1] == "failed"
+
+
 # Turns
+
+
+def test_a_job_waits_for_a_command_in_the_foreground(desk: Desk) -> None:
+    with hold_lease(desk.paths.lease_file, what="mlxbun train", on_wait=None):
+        job = desk.start("quick")
+        told = f"Waits for mlxbun train, process {os.getpid()}."
+        wait_until(lambda: desk.job(job.id).message == told)
+        assert desk.job(job.id).status == "queued"
+    assert desk.end(job).status == "done"
+
+
+def test_a_command_in_the_foreground_hears_of_a_job(desk: Desk) -> None:
+    job = desk.running(desk.start("busy"))
+    with (
+        pytest.raises(AlreadyRunning) as refusal,
+        hold_lease(desk.paths.lease_file, what="mlxbun train", on_wait=None),
+    ):
+        pass
+    holder = f"job {job.id} (finetune), process {job.owner.pid}"
+    assert refusal.value.message == f"The accelerator is in use by {holder}."
 
 
 def test_jobs_take_turns_in_their_order(desk: Desk, tmp_path: Path) -> None:
