@@ -115,7 +115,7 @@ def ls(
         _show(chosen, columns, console)
         _sum_up(chosen, console, "snapshot" if all_revisions else "model")
     elif cards:
-        console.note(f"None of the {len(cards)} models here is meant.")
+        console.note(f"None of the {len(cards)} models here fits what was asked for.")
     else:
         console.note(f"There are no models in {session.paths.hub_cache} yet.")
         console.note("  `mlxbun download starter` fetches a first one.")

@@ -151,7 +151,10 @@ def test_filters_and_orders(tmp_path: Path, environ: Environ) -> None:
     assert _ids(environ, "--sort", "size") == ["org/big", "org/small"]
     assert _ids(environ, "--sort", "size", "--reverse") == ["org/small", "org/big"]
     done = mlxbun("ls", "--type", "bert", environ=environ)
-    assert (done.stdout, done.stderr) == ("", "None of the 2 models here is meant.\n")
+    assert (done.stdout, done.stderr) == (
+        "",
+        "None of the 2 models here fits what was asked for.\n",
+    )
     done = mlxbun("ls", "--sort", "date", environ=environ)
     assert "DATE" in done.stdout.splitlines()[0]
 
