@@ -1,4 +1,4 @@
-"""Who else is at work in the cache: servers, downloads, folders of models that link into it."""
+"""Who else is at work in the cache: servers, jobs, downloads, and folders that link into it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.download.ledger import Ledger
+from core.errors import MlxbunError
 from core.gc.look import Ways, content_of
 from core.gc.seen import Uses, snapshot_of
+from core.jobs.store import JobStore
 from core.registry.cache import repo_folder
 from core.registry.places import plain_folders
 from core.servers import read_servers
@@ -19,11 +21,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from core.gc.seen import Key
+    from core.jobs.job import Job
     from core.paths import Paths
     from core.servers import RunningServer
 
 _MOST_FILES = 10_000  # of a folder of models that are looked at for links
 _MOST_HOPS = 16  # from link to link
+_MODELS_OF_JOBS = ("model_dir", "model_id")  # fields of a fine-tuning, of a quantization
 _RECENT = 100  # downloads; the list keeps no more
 
 
@@ -51,7 +55,7 @@ def look_for_downloads(paths: Paths) -> Downloads:
 
 
 def find_uses(root: Path, paths: Paths, model_folders: Sequence[str]) -> Uses:
-    """Return what running servers and folders of models rely on in a cache.
+    """Return what running servers, jobs and folders of models rely on in a cache.
 
     Args:
         root: the cache, links in its path followed.
@@ -61,6 +65,8 @@ def find_uses(root: Path, paths: Paths, model_folders: Sequence[str]) -> Uses:
     uses = _Finder(root)
     for server in read_servers(paths.run_folder).alive:
         uses.add_server(server)
+    for job in _unfinished_jobs(paths):
+        uses.add_job(job)
     for place in plain_folders(map(_expanded, model_folders)):
         uses.add_folder(place.folder, f"{place.folder} leads to it")
     return uses.found()
@@ -81,6 +87,16 @@ class _Finder:
         else:  # an older mlxbun, which did not say which snapshot
             repository = repo_folder(self.root, server.model.partition("@")[0])
             self.repositories.setdefault(repository, why)
+
+    def add_job(self, job: Job) -> None:
+        why = f"job {job.id} works with it"
+        for name in _MODELS_OF_JOBS:
+            model = job.config.get(name)
+            if isinstance(model, str) and model:
+                self.add_folder(_expanded(model), why)
+                # It may be a name, with a revision or without: whichever snapshot that means.
+                repository = repo_folder(self.root, model.partition("@")[0])
+                self.repositories.setdefault(repository, why)
 
     def add_folder(self, folder: Path, why: str) -> None:
         """Add a model's folder: it is a snapshot, or may hold links into some."""
@@ -110,6 +126,13 @@ class _Finder:
     def _add_step(self, path: Path, why: str) -> None:
         if (snapshot := snapshot_of(path, self.root)) is not None:
             self.snapshots.setdefault(snapshot, why)
+
+
+def _unfinished_jobs(paths: Paths) -> list[Job]:
+    try:
+        return [job for job in JobStore(paths.jobs_folder).recent() if not job.is_over]
+    except MlxbunError:
+        return []
 
 
 def _files(folder: Path) -> Iterator[Path]:

@@ -24,7 +24,7 @@ class Watch:
     """Looks around in one cache. One thread at a time."""
 
     def __init__(self, ground: Ground, paths: Paths, model_folders: Sequence[str]) -> None:
-        """Look at the folders of models once; servers and downloads are looked for each time.
+        """Look at the folders of models once; servers, jobs and downloads are looked for each time.
 
         Args:
             ground: the cache.
@@ -63,7 +63,7 @@ class Watch:
             raise Obstacle("it is being downloaded")
 
     def check_unused(self, repository: Repository, snapshot: Snapshot) -> None:
-        """Check that neither a server nor a folder of models needs a snapshot.
+        """Check that neither a server, nor a job, nor a folder of models needs a snapshot.
 
         Raises:
             Obstacle: one does; its text says which.

@@ -20,6 +20,7 @@ from core.download.ledger import Ledger
 from core.download.names import parse_name
 from core.errors import DownloadFailed
 from core.gc.locks import holding
+from core.jobs.store import JobStore
 from core.servers import RunningServer, process_born
 from tests.core.gc.box import DAY, MAIN, OLD, Box, age, commits, mishaps, reasons
 from tests.fakehub import FakeHub, weights
@@ -65,6 +66,24 @@ def test_a_snapshot_that_is_served_stays(box: Box) -> None:
         assert (old / "w").read_bytes() == b"old" * 100
     assert commits(box.plan()) == [OLD]
     assert "1 file of a dead server" in [item.what for item in box.plan().items]
+
+
+@pytest.mark.parametrize("name", ["model_dir", "model_id"])
+def test_what_a_job_works_with_stays(box: Box, name: str) -> None:
+    old = box.pair()
+    plan = box.plan()
+    store = JobStore(box.paths.jobs_folder)
+    for model in (str(old), "org/one", f"org/one@{OLD[:12]}"):
+        job = store.add("finetune", {name: model})
+        reason = f"job {job.id} works with it"
+        assert reasons(box.plan()) == [reason]
+        assert reason in mishaps(box.execute(plan))
+        store.fail(job, "over")
+    assert commits(box.plan()) == [OLD]
+    store.add("finetune", {name: "/elsewhere", "other": str(old)})
+    store.add("finetune", {name: 5})
+    assert not mishaps(box.gc())
+    assert not old.exists()
 
 
 def test_a_cache_behind_a_link_is_the_same_cache(box: Box, tmp_path: Path) -> None:
