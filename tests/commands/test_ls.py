@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.caches import Tensors, add_model, safetensors
+from tests.caches import WORDS, Tensors, add_model, safetensors
 from tests.processes import SCRIPT, environ_of, mlxbun
 
 CONFIG = {
@@ -21,6 +21,7 @@ CONFIG = {
     "architectures": ["LlamaForCausalLM"],
     "quantization": {"group_size": 32, "bits": 4},
     "max_position_embeddings": 8192,
+    **WORDS,
 }
 TENSORS: Tensors = {
     "a.weight": ("U32", (1000, 160)),
@@ -64,9 +65,9 @@ def test_a_table_for_people(tmp_path: Path, environ: Environ) -> None:
     assert done.returncode == 0, done.stderr
     assert [line.split() for line in done.stdout.splitlines()] == [
         ["MODEL", "TYPE", "PARAMS", "QUANT", "SIZE", "CONTEXT", "CAN", "NOTE"],
-        ["org/one", "llama", "1.28M", "4-bit", "g32", "800", "kB", "8k", "tools", "thinking", "-"],
+        ["org/one", "llama", "1.28M", "4-bit", "g32", "801", "kB", "8k", "tools", "thinking", "-"],
     ]
-    assert done.stderr == "1 model, 800 kB on disk\n"
+    assert done.stderr == "1 model, 801 kB on disk\n"
 
 
 def test_json_for_programs(tmp_path: Path, environ: Environ) -> None:
@@ -252,9 +253,9 @@ def test_a_narrow_terminal(tmp_path: Path, environ: Environ) -> None:
         "MODEL",
         "  TYPE      PARAMS  QUANT        SIZE  CONTEXT  CAN",
         long,
-        "  qwen3_vl   1.28M  4-bit g32  800 kB       8k  vision* tools thinking",
+        "  qwen3_vl   1.28M  4-bit g32  801 kB       8k  vision* tools thinking",
         "org/whisper",
-        "  whisper    1.28M  4-bit g32  800 kB       8k  tools thinking",
+        "  whisper    1.28M  4-bit g32  801 kB       8k  tools thinking",
         "  not supported: it is a speech model, not a language model",
     ]
     assert _on_a_terminal(environ, 80)[2] == f"\x1b[1m{long}\x1b[0m"
