@@ -28,6 +28,7 @@ from commands.ls import ls
 from commands.ps import ps
 from commands.serve import serve
 from commands.stop import stop
+from commands.train import train
 from commands.upload import upload
 from core.paths import Paths
 from mlxbun_cli.completion.options import InstallOption, ShowOption, with_shell_named
@@ -80,6 +81,7 @@ for verb in (
     fit,
     gc,
     upload,
+    train,
     bench,
     ps,
     stop,

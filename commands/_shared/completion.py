@@ -257,6 +257,47 @@ _OF_SETTINGS: Mapping[str, Completer] = {
 }
 
 
+def train_words(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
+    """Yield a model, or `watch` and a folder."""
+    before = ctx.params.get("words") or []
+    if not before:
+        yield "watch", "A training that runs or has run."
+        yield from models(ctx, incomplete)
+    elif before == ["watch"]:
+        yield FOLDERS
+
+
+def data_sets() -> Iterator[Candidate]:
+    """Yield files and folders."""
+    yield FILES
+
+
+def train_methods() -> Iterator[Candidate]:
+    """Yield the methods of a training."""
+    yield "sft", "From answers."
+    yield "dpo", "From preferences, against the base model."
+    yield "orpo", "From preferences and answers at once."
+
+
+def rank_scalings() -> Iterator[Candidate]:
+    """Yield how ranks are given to layers."""
+    yield "constant", "The same to all."
+    yield "by_bits", "By the bits of their weights."
+    yield "by_kl", "By what their quantization changed."
+
+
+def loss_scopes() -> Iterator[Candidate]:
+    """Yield which tokens are learned."""
+    yield "response", "The answers."
+    yield "full", "The prompts too."
+
+
+def lr_schedules() -> Iterator[Candidate]:
+    """Yield the schedules of the learning rate."""
+    yield "constant", "The same to the end."
+    yield "cosine", "Down to 0."
+
+
 def repo_types() -> Iterator[Candidate]:
     """Yield the types of repositories."""
     yield "model", "A model or an adapter."

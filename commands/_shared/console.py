@@ -20,7 +20,7 @@ from core.errors import MlxbunError
 from core.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from commands._shared.transfer import TransferView
     from core.progress import OnProgress, Progress
@@ -190,6 +190,10 @@ class Console:
 
             yield show
 
+    def quarters(self) -> OnProgress:
+        """Return what tells the reports of a task by a line per quarter: beside a live display."""
+        return _PlainProgress(self)
+
     @contextmanager
     def transfer(self) -> Iterator[TransferView]:
         """Show files on their way: bars on a terminal, else a line every few seconds."""
@@ -200,6 +204,19 @@ class Console:
             return
         with LiveTransfer(self._rich(self._streams.err, styled=True)) as view:
             yield view
+
+    @contextmanager
+    def live(self) -> Iterator[Callable[[str], None] | None]:
+        """Yield what draws lines at the bottom of the terminal anew; None: nothing may move."""
+        if self.quiet or not self._streams.is_styled(self._streams.err):
+            yield None
+            return
+        from rich.live import Live
+        from rich.text import Text
+
+        rich = self._rich(self._streams.err, styled=True)
+        with Live(console=rich, redirect_stdout=False, refresh_per_second=5) as live:
+            yield lambda lines: live.update(Text(lines, no_wrap=True, overflow="ellipsis"))
 
     def _print(
         self, data: Mapping[str, Any], kind: Literal["document", "events"], *, indent: int | None

@@ -57,13 +57,18 @@ class ThreadKeeper:
         self._clock = clock
         self._last = self._sample()
 
-    def wanted(self) -> int | None:
-        """Return the number of threads to change to, or None: as it is, or too soon to say."""
+    def wanted(self, *, stale: float = _SECONDS_STALE) -> int | None:
+        """Return the number of threads to change to, or None: as it is, or too soon to say.
+
+        Args:
+            stale: seconds since the last call after which it counts as a rest, of which nothing
+                follows for now; who was busy all the time says infinity.
+        """
         if self._clock() - self._last[0] < _SECONDS_BETWEEN:
             return None
         (then, busy_then, own_then), self._last = self._last, self._sample()
         now, busy, own = self._last
-        if now - then > _SECONDS_STALE:
+        if now - then > stale:
             return None  # we rested meanwhile: that others worked then says nothing of now
         others = (busy - busy_then - (own - own_then)) / (now - then)
         free = len(self._cores) - max(0.0, others)

@@ -20,7 +20,7 @@ from core.engine.adapters import CONFIG, WEIGHTS, find_adapter
 from core.errors import BadModelFiles, UsageProblem
 from core.paths import atomic_write
 from core.registry.files import read_json
-from core.train.config import TrainConfig, config_as_json
+from core.train.config import TrainConfig, recipe_of
 from core.train.lora import Arrays, adapters_of, set_trainable, trainable
 from core.train.model import TrainModel
 
@@ -57,7 +57,7 @@ def write_adapter(
             "dropout": config.lora_dropout,
             "keys": sorted({target.key for target in trained.targets}),
         },
-        "mlxbun": config_as_json(config),
+        "mlxbun": recipe_of(config),
     }
     with atomic_write(folder / CONFIG) as file:
         file.write((json.dumps(content, indent=2) + "\n").encode())

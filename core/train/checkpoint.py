@@ -6,11 +6,8 @@ the rows and the dropout follow from the seed and the step, so nothing else is r
 
 from __future__ import annotations
 
-import fcntl
 import json
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +17,7 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from core.errors import AlreadyRunning, NotFound, StoreCorrupt, UsageProblem
+from core.errors import NotFound, StoreCorrupt, UsageProblem
 from core.paths import atomic_write
 from core.train.config import TrainConfig, config_as_json
 from core.train.events import Before
@@ -152,22 +149,6 @@ def load_checkpoint(folder: Path, config: TrainConfig, *, data: str) -> Checkpoi
 def has_checkpoint(folder: Path) -> bool:
     """Return whether there is a checkpoint to go on from."""
     return bool(_files(folder))
-
-
-@contextmanager
-def only_training(folder: Path) -> Iterator[None]:
-    """Keep other processes from training into a folder within the block.
-
-    Raises:
-        AlreadyRunning: one does.
-    """
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / ".training.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise AlreadyRunning(f"Another process trains into {folder} already.") from None
-        yield
 
 
 def _files(folder: Path) -> list[Path]:

@@ -24,6 +24,7 @@ PROJECTIONS = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "
 """What LoRA layers are put on unless `target_modules` says otherwise."""
 
 _MANY = 2**31 - 1
+_PATHS = ("model_dir", "data_dir", "adapter_path", "warm_start_adapter")
 _SCHEDULES = Choice(("constant", "cosine"))
 
 
@@ -251,6 +252,11 @@ def config_as_json(config: TrainConfig) -> dict[str, Any]:
     """Return every field, as `make_config` takes them."""
     values = {name: getattr(config, name) for name in _FIELDS}
     return {name: list(v) if isinstance(v, tuple) else v for name, v in values.items()}
+
+
+def recipe_of(config: TrainConfig) -> dict[str, Any]:
+    """Return what was chosen, without the paths of this machine, which are nobody's business."""
+    return {name: v for name, v in config_as_json(config).items() if name not in _PATHS}
 
 
 def require_paths(config: TrainConfig) -> None:

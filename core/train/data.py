@@ -122,6 +122,14 @@ def load_dataset(config: TrainConfig, tokenizer: Tokenizer) -> Dataset:
     return Dataset(format=form, train=tuple(train), valid=tuple(valid), broken=tuple(broken))
 
 
+def data_notes(data: Dataset) -> Iterator[str]:
+    """Yield what is worth knowing of the rows, one sentence each."""
+    if data.broken:
+        yield f"{_list_broken(data.broken)} They are left out."
+    if data.cut:
+        yield f"{data.cut} sequences are longer than max_seq_length and were cut at their end."
+
+
 def find_files(path: Path) -> tuple[Path, Path | None]:
     """Return the training file and the validation file of a folder, or a single file and None.
 

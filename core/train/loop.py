@@ -39,11 +39,9 @@ from core.train.events import (
 )
 from core.train.lora import set_trainable, trainable
 from core.train.model import TrainModel
+from core.train.plot import METRICS
 from core.train.schedule import learning_rate
 from core.train.step import Measured, Optimizer, Stepper, StepResult, apply
-
-METRICS = "metrics.jsonl"
-"""Every metric, a line each, in the adapter's folder."""
 
 _MEASURED = 32  # training rows that are measured where there is no validation
 Ended = Literal["done", "early", "stopped"]
@@ -139,6 +137,7 @@ class Training:
         while self._progress.step < config.iters:
             if self._should_stop():
                 return "stopped"
+            self._leave_cores()
             step = self._progress.step + 1
             result, rate = self._step(step)
             report.add(result)
@@ -149,6 +148,13 @@ class Training:
             if config.save_checkpoints and step % config.save_every == 0:
                 self._save()
         return "done"
+
+    def _leave_cores(self) -> None:
+        """Use as many threads as others leave cores, where that is ours to decide."""
+        threads = self._trained.threads
+        if threads and (count := threads.wanted(stale=math.inf)):
+            mx.synchronize()
+            threads.apply(count)
 
     def _step(self, step: int) -> tuple[StepResult, float]:
         config = self._config
@@ -229,6 +235,7 @@ class Training:
         return last
 
     def _measure(self) -> Measured:
+        self._leave_cores()
         rows = self._data.valid or self._data.train[:_MEASURED]
         batches = in_order([item_length(row) for row in rows], self._config.batch_size)
         return self._stepper.measure(rows, batches)

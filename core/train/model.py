@@ -29,6 +29,7 @@ from core.units import format_bytes
 if TYPE_CHECKING:
     from core.engine.tokenizer_card import CardShelf
     from core.machine.compute import ComputePlan
+    from core.machine.threads import ThreadKeeper
 
 # The share of the budget that unpacked weights may take: the rest is for activations.
 _UNPACKED_SHARE = 0.6
@@ -56,6 +57,8 @@ class TrainModel:
     """Memory for all of the training."""
     loaded_as: str
     """How they lie in memory, for people."""
+    threads: ThreadKeeper | None
+    """Keeps the BLAS from fighting for cores; None where it does not apply."""
 
     @property
     def trainable_parameters(self) -> int:
@@ -126,6 +129,7 @@ def load_train_model(
         weights_bytes=weights,
         budget_bytes=budget,
         loaded_as=loaded_as,
+        threads=plan.threads,
     )
 
 

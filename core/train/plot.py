@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+METRICS = "metrics.jsonl"
+"""Every metric of a training, a line each, in the adapter's folder."""
+
 Points = list[tuple[int, float]]
 
 # Of Okabe and Ito, whom people with any colour vision tell apart.
@@ -64,7 +67,7 @@ def write_plots(folder: Path) -> list[str]:
     Raises:
         OSError: the metrics cannot be read, or a picture not be written.
     """
-    curves = read_curves(folder / "metrics.jsonl")
+    curves = read_curves(folder / METRICS)
     if not curves.train:
         return []
     with atomic_write(folder / "loss.svg") as file:

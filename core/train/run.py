@@ -15,7 +15,7 @@ from core.errors import BackendMissing
 from core.machine.compute import prepare_compute
 from core.progress import ignore_progress
 from core.provenance import EvalFigure, Origin, Provenance, is_repo_id, write_provenance
-from core.train.config import config_as_json, require_paths
+from core.train.config import recipe_of, require_paths
 from core.train.events import Note, Stage
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def run_training(
         on_event=on_event,
         on_progress=on_progress,
     )
-    from core.train.checkpoint import only_training
+    from core.train.checkpoint_lock import only_training
     from core.train.loop import Training
     from core.train.plot import write_plots
 
@@ -149,7 +149,7 @@ def prepare_training(
         import_mlx_lm()
         from core.engine.tokenizer_card import CardShelf
         from core.train.adapter import warm_start
-        from core.train.data import load_dataset
+        from core.train.data import data_notes, load_dataset
         from core.train.model import load_train_model
     except ImportError as problem:
         raise BackendMissing(
@@ -169,14 +169,14 @@ def prepare_training(
         warm_start(trained, config.warm_start_adapter)
     on_event(Stage(stage="data", progress=0.0, message=f"reading {config.data_dir}"))
     data = load_dataset(config, trained.tokenizer)
+    for line in data_notes(data):
+        note(line)
     return Prepared(config=config, base=base, trained=trained, data=data)
 
 
 def describe(prepared: Prepared, result: TrainResult) -> Provenance:
     """Return where an adapter comes from, for its `mlxbun.json`."""
-    known = {n: v for n, v in config_as_json(prepared.config).items() if v not in (None, [])}
-    for name in ("model_dir", "data_dir", "adapter_path", "warm_start_adapter"):
-        known.pop(name, None)  # paths of this machine are nobody's business
+    known = {n: v for n, v in recipe_of(prepared.config).items() if v not in (None, [])}
     recipe: dict[str, Value] = {n: tuple(v) if isinstance(v, list) else v for n, v in known.items()}
     recipe |= {
         "training rows": len(prepared.data.train),

@@ -21,7 +21,7 @@ import core.train.adapter
 import core.train.checkpoint
 from core.errors import AlreadyRunning, MlxbunError, NotFound, UsageProblem
 from core.provenance import read_provenance
-from core.train.checkpoint import only_training
+from core.train.checkpoint_lock import only_training
 from core.train.events import Metric, Note, Saved, TrainEvent
 from core.train.plot import read_curves
 from tests.core.train.runs import config_of, run, sums, write_rows

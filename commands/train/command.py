@@ -1,0 +1,104 @@
+"""One training at the shell: the configuration from file and options, then train and tell."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from commands.train.interrupts import Interrupts
+from commands.train.showing import show_result, shown_events
+from core.errors import UsageProblem
+from core.train.config import make_config, read_config_file
+from core.train.run import prepare_training, run_training
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from commands._shared.console import Console
+    from commands._shared.session import Session
+    from core.settings import Settings
+    from core.train.config import TrainConfig
+
+_NO_NAME = re.compile(r"[^\w.-]+")
+
+
+def run_train(
+    model: str | None,
+    options: Mapping[str, Any],
+    *,
+    config_file: Path | None,
+    dry_run: bool,
+    resume: bool,
+    settings: Settings,
+    session: Session,
+    console: Console,
+) -> None:
+    """Train, or tell what a training would be.
+
+    Args:
+        model: as the user calls it; None: as the file does.
+        options: fields of the configuration by their names; None: not given.
+        config_file: a file with more of them, or None.
+        dry_run: only tell.
+        resume: go on from the last checkpoint.
+        settings: the merged settings.
+        session: the environment and the folders.
+        console: the output.
+
+    Raises:
+        MlxbunError: as `core.train.run.run_training`.
+        KeyboardInterrupt: it was stopped by Ctrl-C; what it came to is saved and shown.
+    """
+    config = _config(model, options, config_file)
+    if config.data_dir is None:
+        raise UsageProblem(
+            "There is no data to train on.", hint="Name a folder or a file: --data DIR"
+        )
+    if resume and config.adapter_path is None:
+        raise UsageProblem("--resume needs the folder to go on in: --adapter-path DIR.")
+    if config.adapter_path is None:
+        folder = session.paths.cache / "adapters" / _new_name(config, datetime.now())
+        config = make_config({"adapter_path": str(folder)}, base=config)
+    places: dict[str, Any] = {
+        "settings": settings,
+        "paths": session.paths,
+        "environ": session.environ,
+    }
+    if dry_run:
+        from commands.train.dry import show_dry_run
+
+        with shown_events(console) as on_event:
+            prepared = prepare_training(
+                config, **places, on_event=on_event, on_progress=console.quarters()
+            )
+        show_dry_run(prepared, console)
+        return
+    with Interrupts() as interrupts, shown_events(console) as on_event:
+        result = run_training(
+            config,
+            **places,
+            on_event=on_event,
+            on_progress=console.quarters(),
+            should_stop=interrupts.pressed,
+            resume=resume,
+        )
+    show_result(result, config, console)
+    if result.ended == "stopped":
+        raise KeyboardInterrupt
+
+
+def _config(model: str | None, options: Mapping[str, Any], config_file: Path | None) -> TrainConfig:
+    given = dict(options) | ({"model_dir": model} if model else {})
+    if config_file is None:
+        return make_config(given, where=("--{}",))
+    told = read_config_file(config_file)
+    return make_config(told, given, where=(f"{{}} in {config_file.name}", "--{}"))
+
+
+def _new_name(config: TrainConfig, now: datetime) -> str:
+    """Return a name for an adapter's folder that tells its model, method and time."""
+    name = (config.model_dir or "model").rstrip("/").rpartition("/")[2]
+    plain = _NO_NAME.sub("-", name).strip("-.") or "model"
+    return f"{plain}-{config.method}-{now:%Y%m%d-%H%M%S}"

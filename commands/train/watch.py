@@ -1,0 +1,72 @@
+"""`mlxbun train watch DIR`: a training that runs, or has run, by what it leaves in its folder."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+from commands.train.showing import shown_events
+from core.errors import NotFound
+from core.train.checkpoint_lock import is_training
+from core.train.events import Metric
+from core.train.plot import METRICS
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from commands._shared.console import Console
+
+_SECONDS = 0.5  # between two looks
+
+
+def watch(folder: Path, *, console: Console, sleep: Callable[[float], None] = time.sleep) -> None:
+    """Show the metrics of a training until it ends.
+
+    Args:
+        folder: of its adapter.
+        console: the output.
+        sleep: waits.
+
+    Raises:
+        NotFound: there is no training in the folder.
+    """
+    file = folder / METRICS
+    if not file.is_file() and not is_training(folder):
+        raise NotFound(f"There is no training in {folder}.", hint="Name the adapter's folder.")
+    last: Metric | None = None
+    with shown_events(console) as show:
+        for metric in _metrics(file, lambda: is_training(folder), sleep):
+            show(metric)
+            last = metric
+    if not console.json_mode and last is not None:
+        console.note(f"the training has ended at step {last.step} of {last.steps}")
+
+
+def _metrics(
+    file: Path, running: Callable[[], bool], sleep: Callable[[float], None]
+) -> Iterator[Metric]:
+    """Yield metrics as they are written; what a resumed training took out is told once."""
+    place = 0
+    while True:
+        alive = running()  # before the last look: what was written until then is read
+        text = file.read_bytes() if file.exists() else b""
+        place = place if place <= len(text) else 0
+        whole = text.rfind(b"\n") + 1
+        for line in text[place:whole].splitlines():
+            if (metric := _metric(line)) is not None:
+                yield metric
+        place = max(place, whole)
+        if not alive:
+            return
+        sleep(_SECONDS)
+
+
+def _metric(line: bytes) -> Metric | None:
+    try:
+        values: dict[str, Any] = json.loads(line)
+        values.pop("type", None)
+        return Metric(**values)
+    except (ValueError, TypeError, AttributeError):
+        return None
