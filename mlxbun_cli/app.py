@@ -15,12 +15,14 @@ import typer
 from commands._shared.session import Session
 from commands._shared.streams import Streams
 from commands._shared.verb import Verb, VerbGroup
+from commands.adapters import adapters_app
 from commands.bench import bench
 from commands.chat import chat
 from commands.config import config_app
 from commands.doctor import doctor
 from commands.download import download
 from commands.fit import fit
+from commands.fuse import fuse
 from commands.gc import gc
 from commands.generate import generate
 from commands.jobs import jobs_app
@@ -82,12 +84,14 @@ for verb in (
     gc,
     upload,
     train,
+    fuse,
     bench,
     ps,
     stop,
     doctor,
 ):
     app.command(cls=Verb)(verb)
+app.add_typer(adapters_app, name="adapters")
 app.add_typer(jobs_app, name="jobs")
 app.add_typer(config_app, name="config")
 

@@ -267,6 +267,15 @@ def train_words(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
         yield FOLDERS
 
 
+def adapters(ctx: Tab) -> Iterator[Candidate]:
+    """Yield the adapters that are kept; else folders."""
+    from core.train.shelf import list_adapters
+
+    for card in list_adapters(ctx.obj.paths):
+        yield card.name, card.base or ""
+    yield FOLDERS
+
+
 def data_sets() -> Iterator[Candidate]:
     """Yield files and folders."""
     yield FILES

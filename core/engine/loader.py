@@ -21,7 +21,6 @@ from mlx_lm.utils import (
     load_model,
 )
 
-from core.engine.adapters import mount_adapter
 from core.engine.cache.snapshot import always_cuttable
 from core.engine.device import device_name, recommended_working_set
 from core.engine.info import ComputeInfo, ModelInfo
@@ -152,6 +151,32 @@ def load(
         threads=plan.threads,
         cuttable=always_cuttable(make_prompt_cache(model)),
     )
+
+
+def mount_adapter(model: Any, folder: Path) -> None:
+    """Put an adapter on a model, by mlx-lm's own loader.
+
+    An engine has one adapter for its whole life, so its prompt cache holds the KV of no other.
+
+    Args:
+        model: an mlx-lm model.
+        folder: the adapter's.
+
+    Raises:
+        BadModelFiles: the adapter's files are broken, or made for another model.
+    """
+    from mlx_lm.tuner.utils import load_adapters
+
+    try:
+        load_adapters(model, str(folder))
+    # Foreign code on foreign files: whatever it raises, they cannot be used.
+    except Exception as problem:
+        reason = " ".join(str(problem).split())[:300]
+        raise BadModelFiles(
+            f"The adapter in {folder} cannot be put on this model: {reason}",
+            hint="Use it with the model it was trained on; `mlxbun adapters inspect` names it.",
+        ) from problem
+    model.eval()
 
 
 @contextmanager

@@ -194,6 +194,16 @@ def describe(prepared: Prepared, result: TrainResult) -> Provenance:
     )
 
 
+def describe_fused(folder: Path, base: ModelRef) -> None:
+    """Leave in a fused model's folder where it comes from.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    versions = {name: version(name) for name in ("mlxbun", "mlx", "mlx-lm")}
+    write_provenance(folder, Provenance(base=_origin(base), relation="finetune", versions=versions))
+
+
 def _figures(result: TrainResult) -> list[EvalFigure]:
     where = f"the {result.measured_on} rows"
     pairs = [

@@ -69,7 +69,7 @@ def test_learns_and_leaves_everything(place: Path) -> None:
 def test_plain_mlx_lm_computes_the_same(place: Path) -> None:
     from mlx_lm import load
 
-    from core.engine.adapters import mount_adapter
+    from core.engine.loader import mount_adapter
 
     run(config_of(place, rank_scaling="by_bits", rs_lora=True), place / "home")
     tokens = mx.arange(9)[None]

@@ -1,0 +1,90 @@
+"""`mlxbun fuse`: make an adapter part of its model, in a new folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from commands._shared.completion import folders, models
+from commands._shared.options import JsonOption
+from core.errors import MlxbunError, UsageProblem
+
+if TYPE_CHECKING:
+    from commands._shared.session import Session
+
+
+def fuse(
+    context: typer.Context,
+    model: Annotated[
+        str, typer.Argument(autocompletion=models, help="A folder, a repo id, or a part of one.")
+    ],
+    adapter: Annotated[
+        str | None,
+        typer.Option(
+            "--adapter",
+            "--adapter-path",
+            autocompletion=folders,
+            help="The adapter: a folder, or the name of one that `mlxbun adapters list` shows.",
+            metavar="DIR",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output", help="The new model's folder; it must not be there.", metavar="DIR"
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
+    """Write a model with an adapter in its weights.
+
+    Quantized models keep their bits and groups; what the adapter does not change stays the same
+    to the last byte.
+    """
+    session: Session = context.obj
+    console = session.console(json=json)
+    if adapter is None or output is None:
+        missing = "--adapter DIR" if adapter is None else "--output DIR"
+        raise UsageProblem(f"fuse needs {missing}.")
+    from core.machine.compute import prepare_compute
+    from core.registry.resolve import resolve_model
+    from core.train.shelf import find_card
+
+    settings = session.settings().values
+    card = find_card(adapter, session.paths)
+    base = resolve_model(
+        model, hub_cache=session.paths.hub_cache, model_folders=settings.model_folders
+    )
+    # Before MLX is imported: where it has no backend, this says so.
+    prepare_compute(
+        blas="off", dequantize="off", cache=session.paths.cache, environ=session.environ
+    )
+    from core.train.fuse import fuse as fuse_folders
+    from core.train.run import describe_fused
+
+    target = output.expanduser()
+    try:
+        with console.progress() as on_progress:
+            done = fuse_folders(base.folder, card.folder, target, on_progress=on_progress)
+        describe_fused(target, base)
+    except OSError as problem:
+        raise MlxbunError(
+            f"{target} cannot be written: {problem.strerror or problem}.",
+            hint="Make room, or name another folder with --output.",
+        ) from problem
+    if console.json_mode:
+        console.json(
+            {
+                "model": base.model_id,
+                "adapter": str(card.folder),
+                "output": str(target),
+                "layers": done.layers,
+                "tensors_kept": done.tensors_kept,
+            }
+        )
+        return
+    console.note(f"{done.layers} layers changed, {done.tensors_kept} tensors as they were")
+    console.text(f"{target}\n")
+    console.note(f"next: mlxbun serve {target}")

@@ -1,0 +1,138 @@
+"""The adapters on this disk, and what their files tell. Imports no arrays."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from core.engine.adapters import CONFIG, WEIGHTS, find_adapter
+from core.errors import BadModelFiles, MlxbunError
+from core.provenance import read_provenance
+from core.registry.files import read_json
+from core.registry.weights import read_header, tensor_bytes
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from core.paths import Paths
+    from core.provenance import Provenance
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdapterCard:
+    """One adapter."""
+
+    name: str
+    """Its folder's name."""
+    folder: Path
+    """Where it lies."""
+    base: str | None
+    """The model that it was trained on, or None if it does not say."""
+    kind: str
+    """`lora`, `dora` or `full`."""
+    method: str | None
+    """What it was trained by; None: not known."""
+    rank: int | None
+    """Of its matrices; None: not known."""
+    scale: float | None
+    """What its part is multiplied by; None: not known."""
+    layers: int
+    """Layers that it changes."""
+    parameters: int
+    """Numbers in it."""
+    size_bytes: int
+    """Of its weights."""
+    modified: float
+    """When it was written, in seconds since 1970."""
+    loss: float | None
+    """Of the rows that it was measured on, in nats; None: not known."""
+    base_loss: float | None
+    """Of the same rows without it."""
+
+
+def adapter_folders(paths: Paths) -> tuple[Path, ...]:
+    """Return the folders in which adapters are sought."""
+    cache = paths.cache
+    return (cache / "adapters", cache.with_name(f"{cache.name}-finetunes"))
+
+
+def list_adapters(paths: Paths) -> list[AdapterCard]:
+    """Return the adapters that are kept, the latest first; broken ones are passed over."""
+    found = []
+    for root in adapter_folders(paths):
+        folders = sorted(root.iterdir()) if root.is_dir() else []
+        for folder in folders:
+            if (folder / WEIGHTS).is_file() and (folder / CONFIG).is_file():
+                try:
+                    found.append(read_card(folder))
+                except MlxbunError:
+                    continue
+    return sorted(found, key=lambda card: -card.modified)
+
+
+def find_card(name: str, paths: Paths) -> AdapterCard:
+    """Return the adapter in a folder, or of that name where adapters are kept.
+
+    Raises:
+        NotFound: there is none.
+        BadModelFiles: its files are broken.
+    """
+    if "/" not in name:
+        for root in adapter_folders(paths):
+            if (root / name / WEIGHTS).is_file():
+                return read_card(root / name)
+    return read_card(find_adapter(name))
+
+
+def read_card(folder: Path) -> AdapterCard:
+    """Return what an adapter's files tell.
+
+    Raises:
+        BadModelFiles: they are broken.
+    """
+    try:
+        config = read_json(folder / CONFIG)
+    except OSError as problem:
+        raise BadModelFiles(f"{folder / CONFIG} cannot be read: {problem.strerror}.") from problem
+    if config is None:
+        raise BadModelFiles(f"{folder / CONFIG} is no JSON object.")
+    tensors = read_header(folder / WEIGHTS)
+    told = config.get("lora_parameters")
+    lora = told if isinstance(told, dict) else {}
+    made = config.get("mlxbun")
+    provenance = read_provenance(folder)
+    loss, base_loss = _losses(provenance)
+    return AdapterCard(
+        name=folder.name,
+        folder=folder,
+        base=_text(config.get("model")),
+        kind=_text(config.get("fine_tune_type")) or "lora",
+        method=_text(made.get("method")) if isinstance(made, dict) else None,
+        rank=lora["rank"] if isinstance(lora.get("rank"), int) else None,
+        scale=float(lora["scale"]) if isinstance(lora.get("scale"), int | float) else None,
+        layers=len({name.rsplit(".", 1)[0] for name in tensors}),
+        parameters=sum(_count(tensor) for tensor in tensors.values()),
+        size_bytes=sum(map(tensor_bytes, tensors.values())),
+        modified=(folder / WEIGHTS).stat().st_mtime,
+        loss=loss,
+        base_loss=base_loss,
+    )
+
+
+def _losses(provenance: Provenance | None) -> tuple[float | None, float | None]:
+    figures = provenance.figures if provenance else ()
+    for figure in figures:
+        if figure.name == "loss":
+            return figure.value, figure.base_value
+    return None, None
+
+
+def _count(tensor: dict[str, Any]) -> int:
+    count = 1
+    for size in tensor["shape"]:
+        count *= size
+    return count
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) and value else None

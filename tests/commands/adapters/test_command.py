@@ -1,0 +1,50 @@
+"""`mlxbun adapters` and `mlxbun fuse` as processes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from tests.core.train.runs import config_of, run, sums, write_rows
+from tests.processes import environ_of, mlxbun
+from tests.tiny import make_model
+
+
+def test_from_a_training_to_a_fused_model(tmp_path: Path) -> None:
+    environ = environ_of(tmp_path / "home")
+    assert "There are no adapters" in mlxbun("adapters", "list", environ=environ).stderr
+    make_model(tmp_path / "model", bits=4)
+    write_rows(tmp_path / "data", sums(8))
+    kept = tmp_path / "home" / ".cache" / "mlxbun" / "adapters" / "counting"
+    run(config_of(tmp_path, iters=25, adapter_path=str(kept)), tmp_path / "home")
+
+    table = mlxbun("adapters", "list", environ=environ).stdout
+    assert table.splitlines()[1].startswith("counting")
+    (listed,) = json.loads(mlxbun("adapters", "list", "--json", environ=environ).stdout)["adapters"]
+    assert listed["folder"] == str(kept)
+    shown = mlxbun("adapters", "inspect", "counting", environ=environ).stdout
+    assert "learning_rate" in shown
+    told = json.loads(mlxbun("adapters", "inspect", str(kept), "--json", environ=environ).stdout)
+    assert told["recipe"]["rank"] == told["rank"] == 4
+
+    model, fused = str(tmp_path / "model"), str(tmp_path / "fused")
+    words = ("fuse", model, "--adapter", "counting", "--output", fused)
+    done = mlxbun(*words, environ=environ)
+    assert done.stdout == f"{fused}\n", done.stderr
+    again = mlxbun(*words, environ=environ)
+    assert (again.returncode, again.stdout) == (2, "")
+    answer = mlxbun(
+        "generate", fused, "1?", "--temperature", "0", "--max-tokens", "4", "--blas", "off",
+        environ=environ,
+    )  # fmt: skip
+    assert answer.stdout.startswith("=")
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    environ = environ_of(tmp_path / "home")
+    model = str(make_model(tmp_path / "model"))
+    assert mlxbun("fuse", model, "--output", "x", environ=environ).returncode == 2
+    words = ("fuse", model, "--adapter", "none", "--output", str(tmp_path / "x"))
+    assert mlxbun(*words, environ=environ).returncode == 3
+    assert mlxbun("adapters", "inspect", "none", environ=environ).returncode == 3
+    assert mlxbun("adapters", "inspect", str(tmp_path), environ=environ).returncode == 7
