@@ -16,6 +16,7 @@ from scripts.docs.library import add_adapter, add_library
 from scripts.docs.places import ROOT
 from scripts.docs.screen import Screen
 from scripts.docs.terminal import COLUMNS, LINES, Press, run_in_terminal
+from scripts.docs.training import add_kept_adapter, add_rows, add_starter_adapter
 from tests.core.upload.hub import UploadHub
 from tests.fakehub import weights
 from tests.processes import NOWHERE, serving
@@ -93,6 +94,20 @@ SCENES = (
         steady=False,
     ),
     Scene(
+        verb="train",
+        commands=(
+            "mlxbun train starter --data capitals --adapter-path capitals-lora --iters 10 --rank 8",
+        ),
+        steady=False,
+        starter=True,
+    ),
+    Scene(
+        verb="fuse",
+        commands=("mlxbun fuse SmolLM2 --adapter capitals-lora --output SmolLM2-capitals",),
+        steady=False,
+        starter=True,
+    ),
+    Scene(
         verb="bench",
         commands=(
             "mlxbun bench --prompts 128 --rows 1,4 --tokens 16 --repeats 3",
@@ -104,6 +119,8 @@ SCENES = (
     Scene(verb="ps", commands=("mlxbun ps",), steady=False, starter=True, served=True),
     Scene(verb="stop", commands=("mlxbun stop",), steady=False, starter=True, served=True),
     Scene(verb="doctor", commands=("mlxbun doctor",), steady=False),
+    Scene(verb="adapters list", commands=("mlxbun adapters list",), steady=False),
+    Scene(verb="adapters inspect", commands=("mlxbun adapters inspect notes-lora",)),
     Scene(verb="jobs list", commands=("mlxbun jobs list",)),
     Scene(verb="jobs show", commands=(f"mlxbun jobs show {DONE[:4]}",)),
     Scene(verb="jobs logs", commands=(f"mlxbun jobs logs {DONE[:4]}",)),
@@ -152,6 +169,12 @@ def _set_stage(scene: Scene, home: Path, hub: UploadHub) -> dict[str, str]:
         add_library(cache)
     if scene.verb == "upload":
         add_adapter(home / "notes-lora")
+    if scene.verb == "train":
+        add_rows(home / "capitals")
+    if scene.verb == "fuse":
+        add_starter_adapter(home / "capitals-lora")
+    if scene.verb.startswith("adapters"):
+        add_kept_adapter(home)
     files = {"config.json": b'{"model_type": "llama"}', "tokenizer.json": b"{}"}
     hub.account(_TOKEN, "ada")
     hub.add("acme/Pond-1M", {**files, "model.safetensors": weights(2_000_000)})

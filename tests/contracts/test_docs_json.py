@@ -17,6 +17,7 @@ from commands._shared.console import SCHEMA
 from scripts.docs.jobs import BROKEN, DONE, RUNNING, add_jobs, waiting_job
 from scripts.docs.library import add_adapter, add_library
 from scripts.docs.verbs import read_app
+from tests.core.train.runs import sums, write_rows
 from tests.core.upload.hub import UploadHub
 from tests.fakehub import Fault, weights
 from tests.jsondocs import EVERY, FAILED, check_object, leaves, objects_in, page
@@ -103,6 +104,7 @@ def recorder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Recorder]:
         hub.add("acme/pond", {"config.json": b"{}", "model.safetensors": weights(400_000)})
         recorder = Recorder(environ_of(home, HF_ENDPOINT=hub.url, HF_TOKEN="hf_ada"), home)
         _run_offline(recorder)
+        _run_training(recorder)
         _run_jobs(recorder)
         hub.faults = [Fault(name="model.safetensors", cut=100_000)]
         recorder.run("download", "acme/pond")
@@ -129,6 +131,21 @@ def _run_offline(recorder: Recorder) -> None:
     run("bench", "./tiny", "--prompts", "16", "--rows", "1", "--tokens", "4", "--repeats", "2")
     run("bench", "history")
     run("upload", "lora", "--to", "ada/lora", "--dry-run")
+
+
+def _run_training(recorder: Recorder) -> None:
+    home, run = recorder.home, recorder.run
+    write_rows(home / "rows", [*sums(4), {"prompt": 1}])
+    pair = {"prompt": "1?", "chosen": "=2", "rejected": "no"}
+    write_rows(home / "pairs", [pair, pair])
+    kept = str(home / ".cache" / "mlxbun" / "adapters" / "one")
+    more = ("--iters", "2", "--rank", "2", "--blas", "off")
+    run("train", "./tiny", "--data", "rows", "--dry-run", *more)
+    run("train", "./tiny", "--data", "rows", "--adapter-path", kept, *more)
+    run("train", "./tiny", "--data", "pairs", "--method", "orpo", "--adapter-path", "two", *more)
+    run("fuse", "./tiny", "--adapter", "one", "--output", "fused")
+    run("adapters", "list")
+    run("adapters", "inspect", "one")
 
 
 def _run_jobs(recorder: Recorder) -> None:
@@ -184,7 +201,7 @@ def _is_rare(verb: str, event: str, key: str) -> bool:
 
 
 def _any_layer(path: str) -> str:
-    for start in ("results[].kv.layers.", "summary."):
+    for start in ("results[].kv.layers.", "summary.", "recipe."):
         if path.startswith(start):
             return f"{start}*"
     return path
@@ -200,7 +217,7 @@ def test_every_object_carries_the_version(recorder: Recorder) -> None:
 
 def test_the_last_line_says_how_it_ended(recorder: Recorder) -> None:
     ends = {verb for verb, event, _ in recorder.seen if event == "done"}
-    assert ends == {"download", "upload", "chat", "serve"}
+    assert ends == {"download", "upload", "chat", "serve", "train"}
 
 
 def test_what_goes_wrong_is_told_alike_by_all(tmp_path: Path) -> None:

@@ -1,0 +1,60 @@
+"""Data and adapters that the scenes show: small, and the same every time."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from scripts.docs.library import add_adapter
+from tests.caches import write_sparse
+
+_MADE = 1_764_410_400.0  # 2025-11-29 10:00 UTC
+_COUNTRIES = {
+    "France": "Paris",
+    "Italy": "Rome",
+    "Japan": "Tokyo",
+    "Kenya": "Nairobi",
+    "Norway": "Oslo",
+    "Peru": "Lima",
+}
+
+
+def add_rows(folder: Path) -> None:
+    """Write a data set that teaches a form of answers, with a row that cannot be used."""
+    folder.mkdir()
+    rows = [
+        {"prompt": f"What is the capital of {country}?", "completion": f"Capital: {city}."}
+        for country, city in _COUNTRIES.items()
+    ]
+    lines = [json.dumps(row) for row in (*rows, {"prompt": "What is the capital of Chad?"})]
+    (folder / "train.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def add_kept_adapter(home: Path) -> None:
+    """Put an adapter where those that were trained here are kept."""
+    kept = home / ".cache" / "mlxbun" / "adapters"
+    kept.mkdir(parents=True)
+    add_adapter(kept / "notes-lora")
+    os.utime(kept / "notes-lora" / "adapters.safetensors", (_MADE, _MADE))
+
+
+def add_starter_adapter(folder: Path) -> None:
+    """Write an adapter for the starter model, whose part is zero."""
+    folder.mkdir()
+    config = {
+        "model": "starter",
+        "fine_tune_type": "lora",
+        "num_layers": 30,
+        "lora_parameters": {"rank": 8, "scale": 20.0, "dropout": 0.0, "keys": ["self_attn.q_proj"]},
+    }
+    (folder / "adapter_config.json").write_text(json.dumps(config), encoding="utf-8")
+    layers = (f"model.layers.{n}.self_attn.q_proj" for n in range(30))
+    write_sparse(
+        folder / "adapters.safetensors",
+        {
+            f"{layer}.{name}": ("F32", (576, 8) if name == "lora_a" else (8, 576))
+            for layer in layers
+            for name in ("lora_a", "lora_b")
+        },
+    )
