@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
 EOS = 256
@@ -88,22 +89,24 @@ def make_model(
     return folder
 
 
-def byte_tokenizer() -> Tokenizer:
+def byte_tokenizer(special: Sequence[str] = SPECIAL) -> Tokenizer:
     """Return a tokenizer of 256 bytes and the special tokens."""
     alphabet = _bytes_to_unicode()
     tokenizer = Tokenizer(models.BPE(vocab={c: b for b, c in alphabet.items()}, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
     tokenizer.decoder = decoders.ByteLevel()
-    tokenizer.add_special_tokens(list(SPECIAL))
+    tokenizer.add_special_tokens(list(special))
     return tokenizer
 
 
-def write_tokenizer(folder: Path, *, chat_template: str | None) -> None:
-    """Write the byte tokenizer's files."""
-    byte_tokenizer().save(str(folder / "tokenizer.json"))
+def write_tokenizer(
+    folder: Path, *, chat_template: str | None, special: Sequence[str] = SPECIAL
+) -> None:
+    """Write the byte tokenizer's files; the first special token ends an answer."""
+    byte_tokenizer(special).save(str(folder / "tokenizer.json"))
     settings: dict[str, Any] = {
         "tokenizer_class": "PreTrainedTokenizerFast",
-        "eos_token": SPECIAL[0],
+        "eos_token": special[0],
         "clean_up_tokenization_spaces": False,
     }
     if chat_template is not None:

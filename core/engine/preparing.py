@@ -7,8 +7,10 @@ calls, how its answer is read and what may come next in it.
 from __future__ import annotations
 
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 from core.engine.forms import Forms, active
 from core.engine.grammar.degrade import instruction
@@ -16,11 +18,20 @@ from core.engine.output import OutputPipeline
 from core.engine.reasoning import PlainText, ReasoningSplitter, find_channel
 from core.engine.request import ChatPrompt
 from core.engine.thinking import template_variables
-from core.engine.tool_prompt import knows_tools, tell_of_tools, with_system
+from core.engine.tool_prompt import (
+    knows_tools,
+    shows_calls,
+    shows_one_call,
+    tell_of_tools,
+    with_system,
+    with_written_calls,
+)
 from core.engine.tools.choose import FALLBACK, choose_family, load_family
+from core.engine.tools.history import one_call_each
+from core.errors import BadRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from core.engine.constraint import Constraint
     from core.engine.parsing import AnswerParser
@@ -75,7 +86,10 @@ class Preparer:
         tokens = _Vocabulary(tokenizer)
         self.channel = find_channel(tokens, tokenizer.template)
         # A template that is code is not read here; it is trusted to tell of tools.
-        self._told_by_template = not tokenizer.template or knows_tools(tokenizer.template)
+        template = tokenizer.template
+        self._told_by_template = not template or knows_tools(template)
+        self._shows_calls = not template or shows_calls(template)
+        self._shows_one_call = shows_one_call(template)
         self.family = (
             choose_family(tokenizer.template, tokens)
             if self._told_by_template
@@ -100,7 +114,8 @@ class Preparer:
         form = self._forms.compile(request)
         chat = self._settle(request)
         if form.instead and request.grammar and isinstance(chat, ChatPrompt):
-            chat = with_system(chat, instruction(request.grammar))
+            words = instruction(request.grammar)
+            chat = with_system(chat, words, allowed=self._takes_system)
         prompt = self._prompts.build(chat)
         return Prepared(
             prompt=prompt,
@@ -122,10 +137,30 @@ class Preparer:
         )
         prompt = replace(
             prompt,
-            messages=tuple(self.family.prepare_history(prompt.messages)),
+            messages=tuple(self._history(prompt.messages)),
             template_kwargs={**prompt.template_kwargs, **told},
         )
-        return prompt if self._told_by_template else tell_of_tools(prompt)
+        if self._told_by_template:
+            return prompt
+        return tell_of_tools(prompt, system=self._takes_system)
+
+    def _history(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """Return a conversation with all earlier calls in the form that the template shows."""
+        ready = self.family.prepare_history(messages)
+        if self._shows_one_call:
+            return one_call_each(ready)
+        if self._told_by_template and not self._shows_calls:
+            return with_written_calls(ready, self.family.write_calls)
+        return ready
+
+    @cached_property
+    def _takes_system(self) -> bool:
+        """Whether the template takes system messages; some refuse them."""
+        asked = ({"role": "system", "content": "s"}, {"role": "user", "content": "u"})
+        with suppress(BadRequest):
+            self._tokenizer.render(ChatPrompt(messages=asked))
+            return True
+        return False
 
     def _make_output(self, request: GenerationRequest, prompt: Prompt) -> OutputPipeline:
         if not isinstance(request.prompt, ChatPrompt):

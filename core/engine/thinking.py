@@ -28,8 +28,11 @@ def template_variables(
     variables: dict[str, Any] = {}
     enabled = _enabled(thinking, server=server, template=template)
     if enabled is not None:
-        # Most templates ask for the first, DeepSeek's and Granite's for the second.
-        variables |= {"enable_thinking": enabled, "thinking": enabled}
+        variables["enable_thinking"] = enabled
+        # DeepSeek's and Granite's ask for this one. A template that is code of mlx-lm's is told
+        # in its own words by mlx-lm, and stumbles over any other.
+        if template:
+            variables["thinking"] = enabled
     if thinking.effort not in (None, "none") and "reasoning_effort" in template:
         variables["reasoning_effort"] = _depth(thinking.effort, template)
     return {name: value for name, value in variables.items() if name not in given}

@@ -8,16 +8,21 @@ most models have seen. Pure: messages in, messages out.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from core.engine.request import ChatPrompt
+    from core.engine.tools.family import WriteCalls
 
     Message = Mapping[str, Any]
 
+_WORD = re.compile(r"\w+")
+_FIRST_CALL = re.compile(r"""tool_calls(['"]\])?\s*(\[0\]|\|\s*first)""")
+_EACH_CALL = re.compile(r"for\s+\w+\s+in\s+[^%]*tool_calls")
 _HOW = (
     "You may call functions. Their signatures, one JSON object a line:\n"
     "<tools>\n{tools}\n</tools>\n"
@@ -28,23 +33,81 @@ _HOW = (
 
 def knows_tools(template: str) -> bool:
     """Return whether a chat template tells its model of tools."""
-    return "tools" in template
+    return ("name", "tools") in _words(template)
 
 
-def tell_of_tools(prompt: ChatPrompt) -> ChatPrompt:
-    """Return a conversation in which tools, calls and results are words of messages."""
+def shows_calls(template: str) -> bool:
+    """Return whether a chat template shows its model the calls of earlier answers."""
+    return any(word == "tool_calls" for _, word in _words(template))
+
+
+def shows_one_call(template: str) -> bool:
+    """Return whether a chat template shows the first call of a message and no other."""
+    return bool(_FIRST_CALL.search(template)) and not _EACH_CALL.search(template)
+
+
+def _words(template: str) -> frozenset[tuple[str, str]]:
+    """Return the names and texts of a Jinja program; comments and what it prints are neither."""
+    from jinja2 import Environment, TemplateSyntaxError
+
+    try:
+        tokens = [*Environment().lex(template)]
+    except TemplateSyntaxError:
+        return frozenset(("name", word) for word in _WORD.findall(template))
+    return frozenset((kind, word.strip("'\"")) for _, kind, word in tokens)
+
+
+def tell_of_tools(prompt: ChatPrompt, *, system: bool = True) -> ChatPrompt:
+    """Return a conversation in which tools, calls and results are words of messages.
+
+    Args:
+        prompt: the conversation.
+        system: whether its template takes system messages.
+    """
     messages = tuple(_joined([_in_words(message) for message in prompt.messages]))
     told = replace(prompt, messages=messages, tools=())
-    return with_system(told, _instruction(prompt.tools)) if prompt.tools else told
+    if not prompt.tools:
+        return told
+    return with_system(told, _instruction(prompt.tools), allowed=system)
 
 
-def with_system(prompt: ChatPrompt, text: str) -> ChatPrompt:
-    """Return a conversation whose system message ends with a text; it gets one if it has none."""
+def with_system(prompt: ChatPrompt, text: str, *, allowed: bool = True) -> ChatPrompt:
+    """Return a conversation whose system message ends with a text; it gets one if it has none.
+
+    Args:
+        prompt: the conversation.
+        text: what the model is to be told.
+        allowed: whether its template takes system messages; else the first question begins with
+            the text.
+    """
     first, *rest = prompt.messages or ({},)
+    told = first.get("content") or ""
     if first.get("role") == "system":
-        system = {**first, "content": f"{first.get('content') or ''}\n\n{text}".strip()}
+        system = {**first, "content": f"{told}\n\n{text}".strip()}
         return replace(prompt, messages=(system, *rest))
+    if not allowed and first.get("role") == "user":
+        asked = {**first, "content": f"{text}\n\n{told}".strip()}
+        return replace(prompt, messages=(asked, *rest))
     return replace(prompt, messages=({"role": "system", "content": text}, *prompt.messages))
+
+
+def with_written_calls(messages: Iterable[Message], write: WriteCalls | None) -> list[Message]:
+    """Put the calls of earlier answers into their contents: the template shows nothing else.
+
+    Args:
+        messages: arguments are objects.
+        write: returns calls as the model writes them; None: in Hermes' form.
+    """
+    return [_with_written_calls(message, write or _calls) for message in messages]
+
+
+def _with_written_calls(message: Message, write: WriteCalls) -> Message:
+    calls = message.get("tool_calls")
+    if not calls:
+        return message
+    words = (message.get("content") or "", write([call["function"] for call in calls]))
+    rest = {key: value for key, value in message.items() if key != "tool_calls"}
+    return {**rest, "content": "\n".join(word for word in words if word)}
 
 
 def _instruction(tools: Sequence[Message]) -> str:
@@ -56,12 +119,11 @@ def _in_words(message: Message) -> Message:
     if message["role"] == "tool":
         content = f"<tool_response>\n{message.get('content') or ''}\n</tool_response>"
         return {"role": "user", "content": content}
-    calls = message.get("tool_calls")
-    if not calls:
-        return message
-    words = [message.get("content") or "", *(_call(call["function"]) for call in calls)]
-    rest = {key: value for key, value in message.items() if key != "tool_calls"}
-    return {**rest, "content": "\n".join(word for word in words if word)}
+    return _with_written_calls(message, _calls)
+
+
+def _calls(functions: Sequence[Message]) -> str:
+    return "\n".join(_call(function) for function in functions)
 
 
 def _call(function: Message) -> str:

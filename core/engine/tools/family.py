@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -13,6 +13,8 @@ from core.engine.tools.history import with_objects
 
 Message: TypeAlias = Mapping[str, Any]
 Format: TypeAlias = dict[str, Any]
+WriteCalls: TypeAlias = Callable[[Sequence[Mapping[str, Any]]], str]
+"""Returns the text of calls, given the `name` and the `arguments`, an object, of each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,3 +36,6 @@ class Family:
     prepare_history: Callable[[Iterable[Message]], list[Message]] = field(default=with_objects)
     """Returns the messages as the family's chat template expects them; never changes the ones it
     is given. Most templates want the arguments of calls as objects."""
+    write_calls: WriteCalls | None = None
+    """Writes calls as the model would, for chat templates that show the content of earlier answers
+    and nothing of their calls; None: Hermes' form will do."""

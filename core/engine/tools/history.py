@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 from core.engine.tools.tolerant import whole
@@ -84,3 +85,59 @@ def _with_short_ids(message: Message) -> Message:
             for call in calls
         ]
     return changed
+
+
+def with_names(messages: Iterable[Message]) -> list[Message]:
+    """Give results the names of the functions: some templates show these and no ids."""
+    names: dict[Any, Any] = {}
+    named = []
+    for message in messages:
+        names.update(_names_by_id(message))
+        name = names.get(message.get("tool_call_id"))
+        lacks = message.get("role") == "tool" and not message.get("name") and name
+        named.append({**message, "name": name} if lacks else message)
+    return named
+
+
+def _names_by_id(message: Message) -> Iterator[tuple[str, str]]:
+    for call in _calls(message):
+        if isinstance(call.get("id"), str) and isinstance(call.get("function"), Mapping):
+            yield call["id"], call["function"].get("name")
+
+
+def _calls(message: Message) -> list[Mapping[str, Any]]:
+    calls = message.get("tool_calls")
+    found = calls if isinstance(calls, list | tuple) else ()
+    return [call for call in found if isinstance(call, Mapping)]
+
+
+def one_call_each(messages: Sequence[Message]) -> list[Message]:
+    """Split messages with several calls into one for each, every one with its results behind it.
+
+    For templates that show the first call of a message and lose, or refuse, the others.
+    """
+    split: list[Message] = []
+    for position, message in enumerate(messages):
+        if message.get("role") == "tool" and _was_placed(messages, position):
+            continue
+        calls = _calls(message)
+        if len(calls) < 2:
+            split.append(message)
+            continue
+        after = list(takewhile(lambda one: one.get("role") == "tool", messages[position + 1 :]))
+        for number, call in enumerate(calls):
+            own = [one for one in after if one.get("tool_call_id") == call.get("id")]
+            said = {"role": message.get("role"), "content": ""} if number else message
+            split += [{**said, "tool_calls": [call]}, *own]
+    return split
+
+
+def _was_placed(messages: Sequence[Message], position: int) -> bool:
+    """Tell whether a result stands behind one of several calls of the answer before it."""
+    before = position - 1
+    while before >= 0 and messages[before].get("role") == "tool":
+        before -= 1
+    calls = _calls(messages[before]) if before >= 0 else []
+    return len(calls) > 1 and any(
+        call.get("id") == messages[position].get("tool_call_id") for call in calls
+    )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Mapping
+from typing import Any
 
 from core.engine.tools import blocks
 from core.engine.tools.calls import LONGEST_NAME, Reading, Steps
@@ -90,3 +93,13 @@ class _Value:
                 return good
             self.written = self.written or part is not None
             yield part
+
+
+def literal(value: Any) -> str:
+    """Return a JSON value as Python writes it, texts in double quotes."""
+    if isinstance(value, Mapping):
+        pairs = (f"{literal(str(key))}: {literal(item)}" for key, item in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(literal(item) for item in value)}]"
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, str) else repr(value)

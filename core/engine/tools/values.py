@@ -40,9 +40,9 @@ class RawArguments:
             cdata: whether the value may be wrapped so that it can hold anything.
             text: whether the markup says that it is a string; None: the schema tells.
         """
-        yield from self._frame()
+        framing = yield from self._frame()
         wrapped = cdata and (yield from self._enter_cdata())
-        value = _Value(self._source, end, framing="none" if wrapped else self._framing)
+        value = _Value(self._source, end, framing="none" if wrapped else framing)
         if wrapped:
             value.unwrap()
         allowed = property_kinds(key, self._parameters)
@@ -61,11 +61,15 @@ class RawArguments:
         first = yield from self._source.peek()
         return bool(first) and may_differ(first, allowed)
 
-    def _frame(self) -> Wait[None]:
-        if self._framing == "newline":
-            yield from self._source.skip("\n")
-        elif self._framing == "space":
+    def _frame(self) -> Wait[Framing]:
+        """Read what stands before a value; return what is to be expected behind it."""
+        if self._framing == "space":
             yield from self._source.white()
+        elif self._framing == "newline" and not (yield from self._source.skip("\n")):
+            # What begins in the line of its tag ends in the line of the other: a text that ends
+            # with a line break keeps it.
+            return "none"
+        return self._framing
 
     def _enter_cdata(self) -> Wait[bool]:
         """Tell whether the value is wrapped."""

@@ -13,7 +13,9 @@ ON = {"enable_thinking": True, "thinking": True}
 OFF = {"enable_thinking": False, "thinking": False}
 
 
-def told(thinking: Thinking, *, server: bool | None = None, template: str = "") -> dict[str, Any]:
+def told(
+    thinking: Thinking, *, server: bool | None = None, template: str = "jinja"
+) -> dict[str, Any]:
     return template_variables(thinking, {}, server=server, template=template)
 
 
@@ -63,6 +65,10 @@ def test_what_the_caller_gives_stays() -> None:
     thinking = Thinking(effort="high")
     variables = template_variables(thinking, given, server=None, template=template)
     assert variables == {"thinking": True}
+
+
+def test_a_template_of_code_is_told_in_one_word() -> None:
+    assert told(Thinking(enabled=True), template="") == {"enable_thinking": True}
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,15 @@ import json
 from typing import Any
 
 from core.engine.request import ChatPrompt
-from core.engine.tool_prompt import knows_tools, tell_of_tools
+from core.engine.tool_prompt import (
+    knows_tools,
+    shows_calls,
+    shows_one_call,
+    tell_of_tools,
+    with_system,
+    with_written_calls,
+)
+from core.engine.tools.choose import load_family
 
 WEATHER: dict[str, Any] = {
     "type": "function",
@@ -63,3 +71,42 @@ def test_without_tools_nothing_changes() -> None:
 def test_templates_that_know_tools_name_them() -> None:
     assert knows_tools("{% if tools %}")
     assert not knows_tools("{% for message in messages %}")
+    assert not knows_tools("{# no tools #}{{ 'You have no tools' }}{{ messages[0]['tools'] }}")
+    assert knows_tools("{% if tools is broken {{")
+
+
+def test_templates_that_show_calls_name_them() -> None:
+    assert shows_calls("{% for call in message.tool_calls %}")
+    assert shows_calls("{% if message['tool_calls'] %}")
+    assert not shows_calls("{% if tools %}{# tool_calls #}{{ message.content }}")
+
+
+def test_templates_that_show_one_call_take_the_first() -> None:
+    assert shows_one_call("{% set call = message.tool_calls[0].function %}")
+    assert shows_one_call("{% set call = message['tool_calls'][0] %}")
+    every = "{% for call in message['tool_calls'] %}"
+    assert not shows_one_call(every)
+    assert not shows_one_call("{% if message.tool_calls[0] %}" + every)
+
+
+def test_where_no_system_message_is_taken_the_question_begins_with_it() -> None:
+    prompt = ChatPrompt(messages=({"role": "user", "content": "Hi."},))
+    assert with_system(prompt, "Do.", allowed=False).messages == (
+        {"role": "user", "content": "Do.\n\nHi."},
+    )
+    assert with_system(prompt, "Do.").messages[0] == {"role": "system", "content": "Do."}
+
+
+def test_calls_are_written_into_contents() -> None:
+    call = {"name": "f", "arguments": {"a": [1, True, None, {"b": "é\n"}]}}
+    message = {"role": "assistant", "content": "Hm.", "tool_calls": [{"function": call}] * 2}
+    write = load_family("pythonic").write_calls
+    written = 'f(a=[1, True, None, {"b": "é\\n"}])'
+    assert with_written_calls([message], write) == [
+        {
+            "role": "assistant",
+            "content": f"Hm.\n<|tool_call_start|>[{written}, {written}]<|tool_call_end|>",
+        }
+    ]
+    (hermes,) = with_written_calls([message], None)
+    assert hermes["content"].count("<tool_call>") == 2

@@ -12,12 +12,14 @@ V4 calls the outer tag `tool_calls`. The tag of a value says whether it is a str
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from core.engine.parsing import AnswerParser
 from core.engine.request import Tool, ToolUse
 from core.engine.tools import blocks, formats
 from core.engine.tools.answer import parse_answer
 from core.engine.tools.calls import NewId
-from core.engine.tools.family import Family, Format
+from core.engine.tools.family import Family, Format, Message
 from core.engine.tools.history import with_texts
 from core.engine.tools.markup import Dialect
 
@@ -55,10 +57,21 @@ def _call(tool: Tool) -> Format:
     return formats.tag(begin, content, f"</{TOKEN}invoke>\n")
 
 
+def prepare_history(messages: Iterable[Message]) -> list[Message]:
+    """Give arguments as JSON texts, and a system message: where there is none, no tools are told.
+
+    That is how mlx-lm's template for V3.2 has it (`mlx_lm.chat_templates.deepseek_v32`).
+    """
+    ready = with_texts(messages)
+    if ready and ready[0].get("role") == "system":
+        return ready
+    return [{"role": "system", "content": ""}, *ready]
+
+
 FAMILY = Family(
     name="deepseek_dsml",
     make_parser=make_parser,
     call_format=call_format,
     special_tokens=(TOKEN,),
-    prepare_history=with_texts,
+    prepare_history=prepare_history,
 )

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from core.engine.parsing import AnswerParser
@@ -12,7 +13,8 @@ from core.engine.request import Tool, ToolUse
 from core.engine.tools import blocks, formats
 from core.engine.tools.answer import parse_answer
 from core.engine.tools.calls import NewId, Reading, Steps
-from core.engine.tools.family import Family, Format
+from core.engine.tools.family import Family, Format, Message
+from core.engine.tools.history import with_names, with_objects
 from core.engine.tools.schema import kinds
 from core.engine.tools.tolerant import Notation
 
@@ -51,9 +53,15 @@ def _value(tool: Tool, value: Any) -> Format:
     return formats.tag(QUOTE, formats.plain_text(tool.parameters, value, "[^<]*"), QUOTE)
 
 
+def prepare_history(messages: Iterable[Message]) -> list[Message]:
+    """Give arguments as objects and results the names of their functions."""
+    return with_names(with_objects(messages))
+
+
 FAMILY = Family(
     name="function_gemma",
     make_parser=make_parser,
     call_format=call_format,
     special_tokens=(BEGIN, END, QUOTE),
+    prepare_history=prepare_history,
 )

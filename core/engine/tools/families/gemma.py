@@ -7,12 +7,15 @@ Keys are bare, strings stand between sentinels and have no escapes.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from core.engine.parsing import AnswerParser
 from core.engine.request import Tool, ToolUse
 from core.engine.tools import blocks, formats
 from core.engine.tools.answer import parse_answer
 from core.engine.tools.calls import NewId, Reading, Steps
-from core.engine.tools.family import Family, Format
+from core.engine.tools.family import Family, Format, Message
+from core.engine.tools.history import with_names, with_objects
 from core.engine.tools.tolerant import Notation
 
 BEGIN, END, QUOTE = "<|tool_call>", "<tool_call|>", '<|"|>'
@@ -38,9 +41,15 @@ def _format(tool: Tool) -> Format:
     return formats.tag(f"{BEGIN}call:{tool.name}", content, END)
 
 
+def prepare_history(messages: Iterable[Message]) -> list[Message]:
+    """Give arguments as objects and results the names of their functions."""
+    return with_names(with_objects(messages))
+
+
 FAMILY = Family(
     name="gemma",
     make_parser=make_parser,
     call_format=call_format,
     special_tokens=(BEGIN, END, QUOTE),
+    prepare_history=prepare_history,
 )

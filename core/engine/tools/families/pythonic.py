@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.engine.parsing import AnswerParser
@@ -46,6 +47,23 @@ def _format(tool: Tool) -> Format:
     return formats.tag(f"{tool.name}(", content, ")")
 
 
+def write_calls(calls: Sequence[Mapping[str, Any]]) -> str:
+    """Write calls as LFM 2 does: its template shows them only within contents."""
+    return f"{BEGIN}[{', '.join(_written(call) for call in calls)}]{END}"
+
+
+def _written(call: Mapping[str, Any]) -> str:
+    arguments = call.get("arguments")
+    named = arguments.items() if isinstance(arguments, Mapping) else ()
+    return (
+        f"{call['name']}({', '.join(f'{key}={pythonic.literal(value)}' for key, value in named)})"
+    )
+
+
 FAMILY = Family(
-    name="pythonic", make_parser=make_parser, call_format=call_format, special_tokens=(BEGIN, END)
+    name="pythonic",
+    make_parser=make_parser,
+    call_format=call_format,
+    special_tokens=(BEGIN, END),
+    write_calls=write_calls,
 )

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from core.engine.tools.choose import load_family
+from core.engine.tools.history import one_call_each
 from tests.core.engine.tools.folding import FAMILIES
 
 HISTORY: list[dict[str, Any]] = [
@@ -36,7 +37,7 @@ def prepared(family: str, arguments: Any = '{"city": "Paris"}') -> list[Any]:
     before = copy.deepcopy(history)
     after = list(load_family(family).prepare_history(history))
     assert history == before
-    return after
+    return after[-3:]  # some begin with a system message now
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -105,4 +106,43 @@ def test_odd_messages_pass(family: str) -> None:
         {"role": "assistant", "tool_calls": [None, {}, {"function": 3}]},
         {"tool_calls": "x"},
     ]
-    assert list(load_family(family).prepare_history(odd)) == odd or family.startswith("mistral")
+    assert list(load_family(family).prepare_history(odd))[-2:] == odd or family.startswith(
+        "mistral"
+    )
+
+
+@pytest.mark.parametrize("family", ["gemma", "function_gemma"])
+def test_results_get_the_names_that_templates_show(family: str) -> None:
+    result = prepared(family)[2]
+    assert result == {**HISTORY[2], "name": "get_weather"}
+    named = {**HISTORY[2], "name": "mine"}
+    assert load_family(family).prepare_history([*HISTORY[:2], named])[2] == named
+
+
+def test_templates_of_code_tell_of_tools_in_the_system_message() -> None:
+    first, *_ = load_family("deepseek_dsml").prepare_history(HISTORY)
+    assert first == {"role": "system", "content": ""}
+    again = load_family("deepseek_dsml").prepare_history([first, *HISTORY])
+    assert [message["role"] for message in again] == ["system", "user", "assistant", "tool"]
+
+
+def test_one_call_in_each_message() -> None:
+    calls = [{"id": n, "function": {"name": f"f{n}", "arguments": {}}} for n in "abc"]
+    answer = {"role": "assistant", "content": "I look.", "tool_calls": calls}
+    later = [{"role": "tool", "tool_call_id": n, "content": n} for n in "cax"]
+    user = {"role": "user", "content": "?"}
+    split = one_call_each([user, answer, *later, user])
+    assert [
+        (one["role"], one.get("content"), [c["id"] for c in one.get("tool_calls", ())])
+        for one in split
+    ] == [
+        ("user", "?", []),
+        ("assistant", "I look.", ["a"]),
+        ("tool", "a", []),
+        ("assistant", "", ["b"]),
+        ("assistant", "", ["c"]),
+        ("tool", "c", []),
+        ("tool", "x", []),
+        ("user", "?", []),
+    ]
+    assert one_call_each(HISTORY) == HISTORY
