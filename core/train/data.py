@@ -125,7 +125,8 @@ def load_dataset(config: TrainConfig, tokenizer: Tokenizer) -> Dataset:
 def data_notes(data: Dataset) -> Iterator[str]:
     """Yield what is worth knowing of the rows, one sentence each."""
     if data.broken:
-        yield f"{_list_broken(data.broken)} They are left out."
+        left = "It is" if len(data.broken) == 1 else "They are"
+        yield f"{_list_broken(data.broken)} {left} left out."
     if data.cut:
         yield f"{data.cut} sequences are longer than max_seq_length and were cut at their end."
 
