@@ -201,9 +201,9 @@ def _is_rare(verb: str, event: str, key: str) -> bool:
 
 
 def _any_layer(path: str) -> str:
-    for start in ("results[].kv.layers.", "summary.", "recipe."):
+    for start in ("results[].kv.layers.", "summary.", "recipe.", "config."):
         if path.startswith(start):
-            return f"{start}*"
+            return f"{start}*[]" if path.endswith("[]") else f"{start}*"
     return path
 
 
