@@ -66,9 +66,11 @@ class Forms:
     def compile(self, request: GenerationRequest) -> Form:
         """Compile what a request asks for."""
         calls = self._calls(request)
-        if request.grammar is None and calls is None:
+        # An answer that has to call is no text, so the form can wait for the one after it.
+        grammar = None if calls is not None and _must_call(request.tools) else request.grammar
+        if grammar is None and calls is None:
             return Form()
-        made = self._grammars.prepare(request.grammar, calls=calls)
+        made = self._grammars.prepare(grammar, calls=calls)
         if isinstance(made, NotEnforced):
             return Form(warnings=(warning(made),), instead=request.grammar is not None)
         short = made.shortfall
@@ -98,12 +100,22 @@ class Forms:
             vocabulary=self._vocabulary,
         )
 
+    def shuts_channel(self, request: GenerationRequest, ending: str) -> bool:
+        """Return whether an answer with a form never opens the channel.
+
+        Args:
+            request: what is asked for.
+            ending: the end of the rendered prompt.
+        """
+        off = request.thinking.enabled is False or request.thinking.effort == "none"
+        return off or (self._channel is not None and self._channel.is_closed(ending))
+
     def _calls(self, request: GenerationRequest) -> dict[str, object] | None:
         """Return what calls look like, where the grammar has to know: they must or may come."""
         tools = request.tools
         if not isinstance(request.prompt, ChatPrompt) or not active(tools):
             return None
-        wanted = tools.mode in ("required", "named") or request.grammar is not None
+        wanted = _must_call(tools) or request.grammar is not None
         return self._family.call_format(tools) if wanted else None
 
     def _is_open(self, ending: str) -> bool:
@@ -122,9 +134,7 @@ class Forms:
             return None if active(request.tools) else self._mark("", HARMONY_ANSWER, with_form)
         if self._channel is None:
             return None
-        off = request.thinking.enabled is False or request.thinking.effort == "none"
-        shut = off or self._channel.is_closed(ending)
-        opening = "" if shut and with_form else self._channel.opening
+        opening = "" if with_form and self.shuts_channel(request, ending) else self._channel.opening
         return self._mark(opening, self._channel.closing, with_form)
 
     def _mark(self, opening: str, closing: str, with_form: bool) -> ChannelTokens:
@@ -151,3 +161,7 @@ HARMONY_ANSWER = "<|channel|>final<|message|>"
 def active(tools: ToolUse) -> bool:
     """Return whether an answer may call anything."""
     return bool(tools.tools) and tools.mode != "none"
+
+
+def _must_call(tools: ToolUse) -> bool:
+    return tools.mode in ("required", "named")

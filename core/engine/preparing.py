@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from core.engine.forms import Forms, active
+from core.engine.forms import Form, Forms, active
 from core.engine.grammar.degrade import instruction
 from core.engine.output import OutputPipeline
 from core.engine.reasoning import PlainText, ReasoningSplitter, find_channel
@@ -28,7 +28,7 @@ from core.engine.tool_prompt import (
 )
 from core.engine.tools.choose import FALLBACK, choose_family, load_family
 from core.engine.tools.history import one_call_each
-from core.errors import BadRequest
+from core.errors import BadRequest, ContextTooLong
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -112,17 +112,23 @@ class Preparer:
             ContextTooLong: the prompt leaves no token to generate.
         """
         form = self._forms.compile(request)
-        chat = self._settle(request)
-        if form.instead and request.grammar and isinstance(chat, ChatPrompt):
-            words = instruction(request.grammar)
-            chat = with_system(chat, words, allowed=self._takes_system)
-        prompt = self._prompts.build(chat)
+        prompt = self._build(request, form)
+        formed = form.compiled is not None
         return Prepared(
             prompt=prompt,
-            make_output=lambda: self._make_output(request, prompt),
+            make_output=lambda: self._make_output(request, prompt, formed=formed),
             make_constraint=lambda: self._forms.constraint(request, form, ending=prompt.ending),
             warnings=form.warnings,
         )
+
+    def _build(self, request: GenerationRequest, form: Form) -> Prompt:
+        chat = self._settle(request)
+        if form.instead and request.grammar and isinstance(chat, ChatPrompt):
+            words = instruction(request.grammar)
+            # A form that is too long to be told is no reason to refuse the conversation.
+            with suppress(ContextTooLong):
+                return self._prompts.build(with_system(chat, words, allowed=self._takes_system))
+        return self._prompts.build(chat)
 
     def _settle(self, request: GenerationRequest) -> ChatPrompt | TextPrompt:
         """Return the prompt with all that its template has to be told."""
@@ -162,13 +168,15 @@ class Preparer:
             return True
         return False
 
-    def _make_output(self, request: GenerationRequest, prompt: Prompt) -> OutputPipeline:
+    def _make_output(
+        self, request: GenerationRequest, prompt: Prompt, *, formed: bool
+    ) -> OutputPipeline:
         if not isinstance(request.prompt, ChatPrompt):
             return OutputPipeline(decode=self._tokenizer.decode, stops=request.stop)
         return OutputPipeline(
             decode=self._tokenizer.decoder(self._markup(request.tools)),
             stops=request.stop,
-            parser=self._make_parser(request.tools, prompt),
+            parser=self._make_parser(request, prompt, formed=formed),
         )
 
     def _markup(self, tools: ToolUse) -> set[str]:
@@ -178,14 +186,22 @@ class Preparer:
         reads = family.carries_reasoning or active(tools)
         return marks | set(family.special_tokens) if reads else marks
 
-    def _make_parser(self, tools: ToolUse, prompt: Prompt) -> AnswerParser:
-        family, channel = self.family, self.channel
+    def _make_parser(
+        self, request: GenerationRequest, prompt: Prompt, *, formed: bool
+    ) -> AnswerParser:
+        family, channel, tools = self.family, self.channel, request.tools
         if family.carries_reasoning:
             return family.make_parser(tools, new_call_id)
         content = family.make_parser(tools, new_call_id) if active(tools) else PlainText()
         if channel is None:
             return content
-        return ReasoningSplitter(channel, content, inside=channel.is_open(prompt.ending))
+        return ReasoningSplitter(
+            channel,
+            content,
+            inside=channel.is_open(prompt.ending),
+            formed=formed,
+            shut=self._forms.shuts_channel(request, prompt.ending),
+        )
 
 
 def new_call_id() -> str:

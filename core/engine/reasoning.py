@@ -77,16 +77,30 @@ class ReasoningSplitter:
 
     White space around the markup belongs to neither. A channel may open more than once; its closing
     mark without an opening one is content. An answer that ends inside the channel is reasoning.
+    Where a form is enforced the channel comes before it or not at all: marks in it are content.
     """
 
-    def __init__(self, channel: Channel, content: AnswerParser, *, inside: bool) -> None:
+    def __init__(
+        self,
+        channel: Channel,
+        content: AnswerParser,
+        *,
+        inside: bool,
+        formed: bool = False,
+        shut: bool = False,
+    ) -> None:
         """Take what to look for.
 
         Args:
             channel: the markup.
             content: reads what is no reasoning.
             inside: the answer starts in the channel.
+            formed: what is no reasoning has a form that is enforced.
+            shut: with a form, the answer never opens the channel.
         """
+        self._formed = formed
+        # Nothing but content will come.
+        self._settled = formed and shut and not inside
         self._channel = channel
         self._content = content
         self._inside = inside
@@ -100,17 +114,19 @@ class ReasoningSplitter:
         """Take more text and return what it decides."""
         self._held += text
         pieces: list[Piece] = []
-        while (at := self._held.find(self._mark)) != -1:
+        while (at := self._next_mark()) != -1:
             before, self._held = self._held[:at], self._held[at + len(self._mark) :]
             pieces.extend(self._show(before, ends=True))
             self._inside = not self._inside
             self._fresh = self._after_mark = True
-        keep = _held_back(self._held, self._mark, spaces=self._inside or self._fresh)
+            self._settled = self._formed and not self._inside
+        keep = 0 if self._settled else self._kept_back()
         ready, self._held = (
             self._held[: len(self._held) - keep],
             self._held[len(self._held) - keep :],
         )
         pieces.extend(self._show(ready, ends=False))
+        self._settled = self._settled or self._has_begun
         return pieces
 
     def flush(self) -> Iterable[Piece]:
@@ -119,6 +135,21 @@ class ReasoningSplitter:
         pieces = list(self._show(held, ends=self._inside))
         pieces.extend(self._content.flush())
         return pieces
+
+    @property
+    def _has_begun(self) -> bool:
+        """Whether the form has begun, so that no channel opens any more."""
+        return self._formed and not self._inside and not self._fresh
+
+    def _next_mark(self) -> int:
+        """Return where the next mark is; -1: there is none, or none that counts."""
+        at = -1 if self._settled else self._held.find(self._mark)
+        if self._formed and not self._inside and self._held[: max(at, 0)].strip():
+            self._settled = True
+        return -1 if self._settled else at
+
+    def _kept_back(self) -> int:
+        return _held_back(self._held, self._mark, spaces=self._inside or self._fresh)
 
     @property
     def inside(self) -> bool:

@@ -58,11 +58,15 @@ class GrammarConstraint:
         self._mask = new_mask(vocabulary)
         self._is_fresh = False
         self._limits = False
+        self._begun = False
 
     @property
     def complete(self) -> bool:
-        """Whether the grammar is satisfied and nothing can follow."""
-        if self.lost is not None:
+        """Whether the grammar is satisfied and nothing can follow.
+
+        Never before the first token: where only the empty text matches, the end is chosen as one.
+        """
+        if self.lost is not None or not self._begun:
             return False
         if self._matcher.is_terminated():
             return True
@@ -73,6 +77,7 @@ class GrammarConstraint:
 
     def accept(self, token: int) -> None:
         """Hear of a generated token."""
+        self._begun = True
         if self.lost is not None or self._matcher.is_terminated():
             return
         self._is_fresh = False
@@ -95,7 +100,7 @@ class GrammarConstraint:
         """Go back to the beginning and accept these."""
         self.lost = None
         self._matcher.reset()
-        self._is_fresh = self._limits = False
+        self._is_fresh = self._limits = self._begun = False
         for token in tokens:
             self.accept(token)
 

@@ -16,20 +16,32 @@ from core.engine.grammar.screen import NotPossible
 _PIECE = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|.", re.DOTALL)
 
 
+# What a dot is no match for, in Python and in JavaScript; xgrammar lets it match anything.
+_NO_LINE_END = r"[^\n\r\u2028\u2029]"
+# Letters that xgrammar knows behind a backslash, or refuses by itself. It takes any other letter
+# for the letter.
+_ESCAPES = frozenset("bBcdDfknpPrsStuvwWx")
+_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
+
+
 def full_match(pattern: str) -> str:
     """Return a pattern that the whole text must match, without anchors.
 
     Raises:
-        NotPossible: an anchor stands within it.
+        NotPossible: an anchor stands within it, or something that xgrammar passes over.
     """
-    return "|".join(body for body, _starts, _ends in _alternatives(pattern))
+    bodies = (body for body, _starts, _ends in _alternatives(pattern))
+    return "|".join(
+        "".join(_NO_LINE_END if piece == "." else piece for piece in pieces(body))
+        for body in bodies
+    )
 
 
 def search(pattern: str) -> str:
     """Return the same for a pattern that may match anywhere in a text, as JSON Schema means it.
 
     Raises:
-        NotPossible: an anchor stands within it.
+        NotPossible: an anchor stands within it, or something that xgrammar passes over.
     """
     parts = [
         ("" if starts else ".*") + (f"({body})" if body else "") + ("" if ends else ".*")
@@ -53,13 +65,27 @@ def _split(pattern: str) -> list[list[str]]:
     """Return the pieces of each alternative of the outermost level."""
     parts: list[list[str]] = [[]]
     depth = 0
-    for piece in pieces(pattern):
+    found = pieces(pattern)
+    _refuse_unknown(found)
+    for piece in found:
         depth += (piece == "(") - (piece == ")")
         if piece == "|" and depth == 0:
             parts.append([])
         else:
             parts[-1].append(piece)
     return parts
+
+
+def _refuse_unknown(found: list[str]) -> None:
+    """Refuse what xgrammar ignores with no more than a word on stderr."""
+    for position, piece in enumerate(found):
+        if piece == "(" and _LOOKS.match("".join(found[position + 1 : position + 4])):
+            raise NotPossible("the regex looks ahead or behind")
+        if piece.startswith(("\\", "[")):
+            letters = [one for one in _ESCAPED.findall(piece) if one.isalpha()]
+            if unknown := next((one for one in letters if one not in _ESCAPES), None):
+                name = f"\\{unknown}" if unknown.isascii() else "an escaped letter"
+                raise NotPossible(f"the regex has {name}, which is not known")
 
 
 def pieces(pattern: str) -> list[str]:
@@ -75,6 +101,7 @@ def is_plain_regex(pattern: str) -> bool:
     return not _repeats_within_repeats(found)
 
 
+_LOOKS = re.compile(r"\?<?[=!]")
 _QUANTIFIERS = frozenset("*+?{")
 
 

@@ -114,3 +114,26 @@ def test_tells_whether_a_prompt_has_closed_it() -> None:
     assert THINK.is_closed("<|im_start|>assistant\n<think>\n\n</think>\n\n")
     assert not THINK.is_closed("<|im_start|>assistant\n<think>\n")
     assert not THINK.is_closed("<|im_start|>assistant\n")
+
+
+# text, whether the prompt ended inside, whether it never opens, reasoning, content
+FORMED = [
+    ('{"a": "<think>b</think>"}', False, False, "", '{"a": "<think>b</think>"}'),
+    ("<think>a</think>\n<think>b", False, False, "a", "<think>b"),
+    ("a</think>b<think>c</think>", True, False, "a", "b<think>c</think>"),
+    ("<think>", False, True, "", "<think>"),
+    ("</think>x", False, True, "", "</think>x"),
+    ("a</think>b", True, True, "a", "b"),
+    (" x", False, True, "", " x"),
+]
+
+
+@pytest.mark.parametrize(("text", "inside", "shut", "reasoning", "content"), FORMED)
+def test_a_form_may_hold_marks(
+    text: str, inside: bool, shut: bool, reasoning: str, content: str
+) -> None:
+    for at in range(len(text) + 1):
+        splitter = ReasoningSplitter(THINK, PlainText(), inside=inside, formed=True, shut=shut)
+        events = [*splitter.push(text[:at]), *splitter.push(text[at:]), *splitter.flush()]
+        assert "".join(e.text for e in events if isinstance(e, ReasoningDelta)) == reasoning
+        assert "".join(e.text for e in events if isinstance(e, TextDelta)) == content

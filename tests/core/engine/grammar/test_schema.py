@@ -131,3 +131,17 @@ def test_disjoint_branches() -> None:
     assert not are_disjoint([{"type": "integer"}, {"type": "number"}])
     assert not are_disjoint([{"enum": [1, 2]}, {"const": 1.0}])
     assert not are_disjoint([True, {"type": "null"}])
+
+
+@pytest.mark.parametrize(
+    "pattern", ["(?=a)b", "(?!a)[ab]", "(?<=a)b", "(?<!a)b", r"\Aab\Z", r"[\Z]", r"\h", "\\é"]
+)
+def test_what_the_backend_would_pass_over_is_refused(pattern: str) -> None:
+    for read in (full_match, search):
+        with pytest.raises(NotPossible, match="the regex"):
+            read(pattern)
+
+
+def test_a_dot_is_no_line_end() -> None:
+    dot = r"[^\n\r\u2028\u2029]"
+    assert full_match(r"^a.[.]\.(.|b)$") == rf"a{dot}[.]\.({dot}|b)"

@@ -1,0 +1,138 @@
+"""Forms, calls and reasoning together, in a running engine on a random model: it would write
+anything, so what comes is what was enforced.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from core.engine.engine import Engine
+from core.engine.events import Finished
+from core.engine.request import (
+    ChatPrompt,
+    GenerationRequest,
+    GrammarSpec,
+    SamplingParams,
+    Thinking,
+    Tool,
+    ToolUse,
+)
+from tests.core.engine.conftest import OpenEngine
+from tests.core.engine.tools.folding import Folded, fold
+from tests.tiny import llama_config, make_model
+
+THINKS = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n<think>\n"
+    "{% if not enable_thinking %}\n</think>\n\n{% endif %}{% endif %}"
+)
+REFUSES_SYSTEM = (
+    "{% for m in messages %}{% if m['role'] == 'system' %}{{ raise_exception('No system.') }}"
+    "{% endif %}{{ m['role'] }}: {{ m['content'] }}\n{% endfor %}"
+)
+PAINT = Tool(
+    name="paint",
+    parameters={
+        "type": "object",
+        "properties": {"color": {"enum": ["red", "<think>"]}},
+        "required": ["color"],
+        "additionalProperties": False,
+    },
+)
+CHOICES = ("yes", "<think>no</think>", "</think>")
+ON, OFF = Thinking(enabled=True, budget=3), Thinking(enabled=False)
+
+
+@pytest.fixture(scope="module")
+def thinker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models") / "thinker"
+    config = llama_config(max_position_embeddings=2048)
+    return make_model(folder, chat_template=THINKS, config=config)
+
+
+def ask(
+    engine: Engine, *, seed: int = 0, bias: tuple[tuple[int, float], ...] = (), **fields: Any
+) -> tuple[Folded, Finished]:
+    prompt = ChatPrompt(messages=({"role": "user", "content": "Hi."},))
+    sampling = SamplingParams(temperature=4.0, seed=seed, logit_bias=bias)
+    fields.setdefault("max_tokens", 300)
+    generation = engine.submit(GenerationRequest(prompt=prompt, sampling=sampling, **fields))
+    *pieces, end = list(generation)
+    assert isinstance(end, Finished)
+    return fold(piece for piece in pieces if not isinstance(piece, Finished)), end
+
+
+@pytest.mark.parametrize("thinking", [ON, OFF])
+def test_a_choice_is_exactly_one_of_the_choices(
+    open_tiny: OpenEngine, thinker: Path, thinking: Thinking
+) -> None:
+    engine = open_tiny(thinker)
+    seen = set()
+    for seed in range(12):
+        form = GrammarSpec(kind="choice", source=CHOICES)
+        answer, end = ask(engine, seed=seed, grammar=form, thinking=thinking)
+        assert answer.content in CHOICES
+        assert end.reason == "stop"
+        assert bool(answer.reasoning) <= bool(thinking.enabled)
+        seen.add(answer.content)
+    assert len(seen) > 1
+
+
+@pytest.mark.parametrize("thinking", [ON, OFF])
+def test_who_must_call_calls_whatever_form_is_asked_for(
+    open_tiny: OpenEngine, thinker: Path, thinking: Thinking
+) -> None:
+    engine = open_tiny(thinker)
+    for seed in range(6):
+        answer, end = ask(
+            engine,
+            seed=seed,
+            grammar=GrammarSpec(kind="choice", source=("yes", "no")),
+            tools=ToolUse(tools=(PAINT,), mode="named", name="paint"),
+            thinking=thinking,
+        )
+        assert answer.names == ["paint"]
+        assert json.loads(answer.arguments[0])["color"] in ("red", "<think>")
+        assert answer.content == ""
+        assert end.reason == "tool_calls"
+
+
+def test_where_only_the_empty_text_matches_the_answer_is_empty(
+    open_tiny: OpenEngine, thinker: Path
+) -> None:
+    form = GrammarSpec(kind="ebnf", source='root ::= ""')
+    answer, end = ask(open_tiny(thinker), grammar=form, thinking=OFF)
+    assert (answer.content, end.reason, end.usage.completion_tokens) == ("", "stop", 1)
+
+
+def test_a_dot_matches_as_it_does_elsewhere(open_tiny: OpenEngine, thinker: Path) -> None:
+    form = GrammarSpec(kind="regex", source="(.|a){30}")
+    line_ends = ((ord("\n"), 50.0), (ord("\r"), 50.0))
+    answer, _ = ask(open_tiny(thinker), grammar=form, thinking=OFF, bias=line_ends)
+    assert re.fullmatch(".+", answer.content)
+
+
+def test_a_form_that_is_too_long_to_be_told_is_no_error(
+    open_tiny: OpenEngine, thinker: Path
+) -> None:
+    engine = open_tiny(thinker, grammar=False)
+    form = GrammarSpec(kind="json_schema", source={"enum": ["x" * 100] * 100})
+    _, end = ask(engine, grammar=form, max_tokens=2)
+    assert end.usage.prompt_tokens < 100
+
+
+def test_templates_without_system_messages_are_told_in_the_question(
+    open_tiny: OpenEngine, tmp_path: Path
+) -> None:
+    engine = open_tiny(make_model(tmp_path / "strict", chat_template=REFUSES_SYSTEM))
+    engine_without = open_tiny(tmp_path / "strict", grammar=False)
+    short, told = (
+        ask(each, grammar=GrammarSpec(kind="json"), max_tokens=2)[1].usage.prompt_tokens
+        for each in (engine, engine_without)
+    )
+    assert told > short
