@@ -70,7 +70,8 @@ def run(arguments: list[str]) -> int:
         console.fail(_told(mistake), hint=hint, code=code)
     except (KeyboardInterrupt, Abort):
         code = INTERRUPTED
-    except ReaderGone:  # `mlxbun ls | true`: it is not known how much was read
+    # `mlxbun ls | true`: it is not known how much was read. Help is written by Typer itself.
+    except (ReaderGone, BrokenPipeError):
         code = UNREAD
     except Exception as defect:
         if debugging():

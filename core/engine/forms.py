@@ -72,7 +72,7 @@ class Forms:
             return Form()
         made = self._grammars.prepare(grammar, calls=calls)
         if isinstance(made, NotEnforced):
-            return Form(warnings=(warning(made),), instead=request.grammar is not None)
+            return Form(warnings=(warning(made),), instead=grammar is not None)
         short = made.shortfall
         return Form(compiled=made, warnings=(warning(short),) if short else ())
 

@@ -189,6 +189,12 @@ def test_a_reader_that_is_gone(words: str, environ: Environ) -> None:
         assert (done.returncode, done.stderr) == (141, "")
 
 
+def test_help_that_nobody_reads_as_it_is_written(environ: Environ) -> None:
+    unbuffered = {**environ, "PYTHONUNBUFFERED": "1"}
+    done = _sh("mlxbun generate --help | true; echo ${PIPESTATUS[0]}", unbuffered)
+    assert (done.stdout, done.stderr) == ("141\n", "")
+
+
 def test_head(environ: Environ, tmp_path: Path) -> None:
     for number in range(200):  # more than a pipe holds
         _add(tmp_path, f"org/name-{number:03}")
