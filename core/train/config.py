@@ -146,6 +146,9 @@ class TrainConfig:
     orpo_flash_ce: bool = _field(
         True, Switch(), "Keep its gradient from the forward pass; else compute chunks twice."
     )
+    orpo_prefix_shared: bool = _field(
+        True, Switch(), "Compute the prompt of orpo's pairs once for both answers."
+    )
     warm_start_adapter: str | None = _field(None, Text(), "A folder with an adapter to go on from.")
 
     @property

@@ -32,8 +32,9 @@ _PROBE = 5  # tokens that the split is checked with
 class Split:
     """A model in two parts."""
 
-    body: Callable[[mx.array], mx.array]
-    """Tokens [B, T] to hidden states [B, T, D]; where the head is not known, to logits."""
+    body: Callable[..., mx.array]
+    """Tokens [B, T], and perhaps `cache=`, to hidden states [B, T, D]; where the head is not known,
+    to logits."""
     head: Head
     """The rest."""
     layers: list[Any]

@@ -101,6 +101,8 @@ class Training:
             UsageProblem: the folder is taken, or its checkpoint is of another training.
             MlxbunError: the loss exploded, or the adapter cannot be written.
         """
+        if self._stepper.note:
+            self._on_event(Note(line=self._stepper.note))
         if resume:
             self._resume()
         else:

@@ -45,6 +45,8 @@ class Batch:
     """1 where a token belongs to a sequence's response, else 0 [B, N], float32."""
     likely: mx.array
     """1 where a token belongs to the likelihood loss, else 0 [N], float32."""
+    pairs: tuple[EncodedPair, ...]
+    """The pairs that it is made of; empty: it is made of none."""
     key: tuple[int, ...]
     """The rows it is made of: tells batches of one data set apart."""
 
@@ -174,6 +176,7 @@ def make_batch(items: Sequence[Item], key: tuple[int, ...], config: TrainConfig)
         targets=mx.array(tokens[row_of, place]),
         of_response=mx.array(of_response),
         likely=mx.array(likely[row_of, place].astype(np.float32)),
+        pairs=tuple(item for item in items if isinstance(item, EncodedPair)),
         key=key,
     )
 

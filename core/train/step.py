@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import mlx.core as mx
@@ -28,6 +28,7 @@ from core.train.encode import Item
 from core.train.head import Split
 from core.train.lora import Arrays, seed_dropout, set_trainable, stop_dropout, trainable
 from core.train.objective import Batch, Objective, Scores, Totals, means, response_tokens
+from core.train.shared import can_share, shared_states
 
 _BETAS = [0.9, 0.999]
 _EPSILON = 1e-8
@@ -114,7 +115,11 @@ class Optimizer:
 
 
 class Stepper:
-    """Computes steps and measurements of one model."""
+    """Computes steps and measurements of one model.
+
+    Attributes:
+        note: a sentence on what is not done as the configuration has it, or None.
+    """
 
     def __init__(self, config: TrainConfig, model: Any, split: Split) -> None:
         """Take the configuration and the model with its adapters."""
@@ -122,6 +127,7 @@ class Stepper:
         self._model = model
         self._split = split
         self._objective = Objective(config, model, split)
+        self._shares, self.note = _sharing(config, split)
 
     def gradients(
         self, items: Sequence[Item], batches: Sequence[tuple[int, ...]], step: int
@@ -190,7 +196,10 @@ class Stepper:
             scores = self._objective.scores(states, batch, totals)
             return scores.loss, scores.nll, scores.wins
 
-        parts = (self._model, self._split, batch.inputs, finish)
+        split = self._split
+        if self._shares:
+            split = replace(split, body=lambda _tokens: shared_states(self._split, batch.pairs))
+        parts = (self._model, split, batch.inputs, finish)
         size = self._config.segment_size
         values, grads = (
             segmented_value_and_grads(*parts, size=size) if size else value_and_grads(*parts)
@@ -205,6 +214,17 @@ class Stepper:
         if self._config.mlp_split:
             stack.enter_context(split_mlps(self._split.layers))
         return stack
+
+
+def _sharing(config: TrainConfig, split: Split) -> tuple[bool, str | None]:
+    """Return whether pairs share the computation of their prompt, and what to tell if not."""
+    if config.method != "orpo" or not config.orpo_prefix_shared:
+        return False, None
+    if config.grad_checkpoint or config.segment_size:
+        return False, "Prompts are computed for each answer: layers are computed again."
+    if not can_share(split):
+        return False, "Prompts are computed for each answer: this architecture does not share them."
+    return True, None
 
 
 def clip(grads: Arrays, most: float) -> tuple[Arrays, mx.array]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -194,13 +194,40 @@ def test_less_memory_gives_the_same_gradients(rig: Rig, name: str, way: dict[str
 
 
 @pytest.mark.parametrize(
-    "way", [{"orpo_fused_ce": False}, {"orpo_flash_ce": False}, {"orpo_chunk_size": 2}], ids=str
+    "way",
+    [
+        {"orpo_fused_ce": False},
+        {"orpo_flash_ce": False},
+        {"orpo_chunk_size": 2},
+        {"orpo_prefix_shared": False},
+        {"orpo_prefix_shared": False, "orpo_fused_ce": False, "sft_scope": "full"},
+    ],
+    ids=str,
 )
 def test_every_cross_entropy_of_orpo_is_the_same(rig: Rig, way: dict[str, Any]) -> None:
     wanted = rig.stepper(method="orpo").gradients(PAIRS, everything(PAIRS), 1)
     found = rig.stepper(method="orpo", **way).gradients(PAIRS, everything(PAIRS), 1)
     assert found[0].loss == pytest.approx(wanted[0].loss, abs=NEAR)
     assert largest_difference(found[1], wanted[1]) < NEAR
+
+
+def test_prompts_are_shared_and_where_they_cannot_be_it_is_said(rig: Rig) -> None:
+    calls: list[tuple[int, ...]] = []
+    split = split_model(rig.model)
+
+    def counting(tokens: Any, **more: Any) -> Any:
+        calls.append(tuple(tokens.shape))
+        return split.body(tokens, **more)
+
+    stepper = Stepper(config(method="orpo"), rig.model, replace(split, body=counting))
+    calls.clear()
+    stepper.gradients(PAIRS, everything(PAIRS), 1)
+    # Prompts of 4, 6 and 3 tokens once each, and the longer of two answers without its last token.
+    assert calls == [(1, 4), (2, 4), (1, 6), (2, 6), (1, 3), (2, 3)]
+    assert stepper.note is None
+    told = rig.stepper(method="orpo", segment_size=1).note
+    assert told is not None
+    assert "computed for each answer" in told
 
 
 @pytest.mark.parametrize("name", CASES)
