@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from commands.train.interrupts import Interrupts
 from commands.train.showing import show_result, shown_events
 from core.errors import UsageProblem
+from core.jobs.lease import hold_lease
 from core.train.config import make_config, read_config_file
 from core.train.run import prepare_training, run_training
 
@@ -48,6 +49,7 @@ def run_train(
         console: the output.
 
     Raises:
+        AlreadyRunning: another training has the accelerator.
         MlxbunError: as `core.train.run.run_training`.
         KeyboardInterrupt: it was stopped by Ctrl-C; what it came to is saved and shown.
     """
@@ -75,7 +77,11 @@ def run_train(
             )
         show_dry_run(prepared, console)
         return
-    with Interrupts() as interrupts, shown_events(console) as on_event:
+    with (
+        hold_lease(session.paths.lease_file, what="mlxbun train", on_wait=None),
+        Interrupts() as interrupts,
+        shown_events(console) as on_event,
+    ):
         result = run_training(
             config,
             **places,

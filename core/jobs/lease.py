@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from core.errors import AlreadyRunning
+from core.errors import AlreadyRunning, MlxbunError
 from core.servers import process_born
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ def hold_lease(path: Path, *, what: str, on_wait: Callable[[str], None] | None) 
 
     Raises:
         AlreadyRunning: another one has it, and it was not to be waited for.
-        OSError: the file cannot be made.
+        MlxbunError: the file cannot be made.
     """
     told = ""
-    while (lease := try_lease(path, what=what)) is None:
+    while (lease := _try_lease(path, what=what)) is None:
         holder = holder_words(path)
         if on_wait is None:
             raise AlreadyRunning(
@@ -78,6 +78,16 @@ def hold_lease(path: Path, *, what: str, on_wait: Callable[[str], None] | None) 
         yield
     finally:
         lease.release()
+
+
+def _try_lease(path: Path, *, what: str) -> Lease | None:
+    try:
+        return try_lease(path, what=what)
+    except OSError as problem:
+        raise MlxbunError(
+            f"{path} cannot be written: {problem.strerror}.",
+            hint="Name another folder in MLXBUN_HOME, or let this one be written to.",
+        ) from problem
 
 
 def try_lease(path: Path, *, what: str) -> Lease | None:

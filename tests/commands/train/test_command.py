@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+from core.jobs.lease import hold_lease
+from core.paths import Paths
 from tests.core.train.runs import sums, write_rows
 from tests.processes import SCRIPT, mlxbun
 from tests.tiny import make_model
@@ -160,3 +162,12 @@ def test_watching_follows_a_training_that_runs(place: Path, environ: dict[str, s
     finally:
         process.kill()
         process.wait()
+
+
+def test_two_do_not_train_at_once(place: Path, environ: dict[str, str]) -> None:
+    lease = Paths.from_environ(environ).lease_file
+    with hold_lease(lease, what="job 1a2b3c4d (finetune)", on_wait=None):
+        done = train(place, environ, "--iters", "1", "--adapter-path", str(place / "out"))
+    assert done.returncode == 10
+    assert "The accelerator is in use by job 1a2b3c4d (finetune)" in done.stderr
+    assert not (place / "out").exists()

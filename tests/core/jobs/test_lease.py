@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from core.errors import AlreadyRunning
+from core.errors import AlreadyRunning, MlxbunError
 from core.jobs.lease import hold_lease, lease_holder, try_lease
 from tests.processes import wait_until
 
@@ -111,3 +111,13 @@ def test_a_file_that_was_tidied_away_is_not_the_lease(path: Path) -> None:
     second = try_lease(path, what="second")
     assert second is not None
     assert try_lease(path, what="third") is None
+
+
+def test_a_lease_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    place = tmp_path / "file" / "lease"
+    with (
+        pytest.raises(MlxbunError, match="cannot be written"),
+        hold_lease(place, what="x", on_wait=None),
+    ):
+        pass
