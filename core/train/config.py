@@ -309,6 +309,8 @@ def _check_together(config: TrainConfig) -> None:
         )
     if not config.orpo_fused_ce and config.orpo_chunk_size:
         raise UsageProblem("orpo_chunk_size does nothing without orpo_fused_ce.")
+    if config.mlp_split and config.lora_dropout:
+        raise UsageProblem("mlp_split and lora_dropout do not go together: pieces drop alike.")
     if config.grad_checkpoint and config.segment_size:
         raise UsageProblem(
             "grad_checkpoint and segment_size are two ways to do the same.",

@@ -15,6 +15,7 @@ from typing import Any
 import mlx.core as mx
 from mlx.optimizers import AdamW
 
+from core.engine.device import memory_now
 from core.train.arrays import number
 from core.train.backward import (
     checkpointed,
@@ -32,6 +33,7 @@ from core.train.shared import can_share, shared_states
 
 _BETAS = [0.9, 0.999]
 _EPSILON = 1e-8
+_SPARE_BYTES = 10**9  # that MLX may keep for reuse between steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,6 +154,9 @@ class Stepper:
                 scores = scores.plus(found) if scores else found
                 mx.eval(grads, scores.loss, scores.wins)
         assert scores is not None
+        # Batches have many shapes, and what MLX keeps of one seldom fits another.
+        if memory_now().cache > _SPARE_BYTES:
+            mx.clear_cache()
         grads, norm = clip(grads, self._config.grad_clip_norm)
         mx.eval(grads, norm)
         pairs = len(rows) if self._config.pairs else 0

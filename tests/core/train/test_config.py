@@ -74,6 +74,7 @@ def test_comes_back_from_json() -> None:
         ({"dpo_beta": 0.2}, "dpo_beta belongs to the method dpo, and the method is sft."),
         ({"method": "dpo", "sft_scope": "full"}, "sft_scope belongs to sft and orpo"),
         ({"sft_warmup_iters": 300}, "sft_warmup_iters must be less than iters"),
+        ({"mlp_split": True, "lora_dropout": 0.1}, "do not go together"),
         ({"grad_checkpoint": True, "segment_size": 2}, "two ways to do the same"),
         (
             {"method": "orpo", "orpo_fused_ce": False, "orpo_chunk_size": 8},
