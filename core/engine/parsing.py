@@ -24,6 +24,11 @@ class AnswerParser(Protocol):
     yet is held back. Nothing that a model writes makes it raise.
     """
 
+    @property
+    def within_call(self) -> bool:
+        """Whether the text so far ends within a call: marks of a channel are part of it."""
+        ...
+
     def push(self, text: str) -> Iterable[Piece]:
         """Take more text and return what it decides."""
         ...

@@ -77,6 +77,7 @@ class ReasoningSplitter:
 
     White space around the markup belongs to neither. A channel may open more than once; its closing
     mark without an opening one is content. An answer that ends inside the channel is reasoning.
+    So are marks within a call, which may write a file that has some.
     Where a form is enforced the channel comes before it or not at all: marks in it are content.
     """
 
@@ -117,6 +118,9 @@ class ReasoningSplitter:
         while (at := self._next_mark()) != -1:
             before, self._held = self._held[:at], self._held[at + len(self._mark) :]
             pieces.extend(self._show(before, ends=True))
+            if self.within_call:
+                pieces.extend(self._show(self._mark, ends=False))
+                continue
             self._inside = not self._inside
             self._fresh = self._after_mark = True
             self._settled = self._formed and not self._inside
@@ -152,6 +156,11 @@ class ReasoningSplitter:
         return _held_back(self._held, self._mark, spaces=self._inside or self._fresh)
 
     @property
+    def within_call(self) -> bool:
+        """Whether the content so far ends within a call."""
+        return not self._inside and self._content.within_call
+
+    @property
     def inside(self) -> bool:
         """Whether the channel is open."""
         return self._inside
@@ -182,6 +191,11 @@ class ReasoningSplitter:
 
 class PlainText:
     """Content that is searched for nothing."""
+
+    @property
+    def within_call(self) -> bool:
+        """Return False: no call is looked for."""
+        return False
 
     def push(self, text: str) -> Iterable[Piece]:
         """Return it as it is."""

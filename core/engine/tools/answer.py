@@ -45,6 +45,11 @@ class Content:
 class PlainAnswer:
     """Passes text through: no tools may be called."""
 
+    @property
+    def within_call(self) -> bool:
+        """Return False."""
+        return False
+
     def push(self, text: str) -> Iterable[Piece]:
         """Return it."""
         return [TextDelta(text=text)] if text else []
@@ -57,9 +62,15 @@ class PlainAnswer:
 class SteppedParser:
     """Runs a generator of events over text that grows."""
 
-    def __init__(self, source: Source, steps: Steps[None]) -> None:
+    def __init__(self, source: Source, steps: Steps[None], reading: Reading | None = None) -> None:
         self._source = source
         self._steps = steps
+        self._reading = reading
+
+    @property
+    def within_call(self) -> bool:
+        """Whether the text so far ends within a call."""
+        return self._reading is not None and self._reading.within
 
     def push(self, text: str) -> Iterable[Piece]:
         """Take more text and return what it decides."""
@@ -121,7 +132,7 @@ def parse_answer(bodies: Mapping[str, Body], tools: ToolUse, new_id: NewId) -> A
         return PlainAnswer()
     source = Source()
     reading = Reading(source, Calls(tools, new_id))
-    return SteppedParser(source, _answer(reading, bodies))
+    return SteppedParser(source, _answer(reading, bodies), reading)
 
 
 def _answer(reading: Reading, bodies: Mapping[str, Body]) -> Steps[None]:
@@ -136,7 +147,9 @@ def _answer(reading: Reading, bodies: Mapping[str, Body]) -> Steps[None]:
         if not text:
             if (yield from source.ended()):
                 break
+            reading.within = True
             text = yield from _block(reading, bodies, markers)
+            reading.within = False
         source.settle()
         shown = content.say(text, called=reading.calls.count > 0) if text else ""
         if shown:

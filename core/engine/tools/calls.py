@@ -64,11 +64,18 @@ class Calls:
 
 
 class Reading:
-    """What the readers of a family's markup share: the text, and the calls found in it."""
+    """What the readers of a family's markup share: the text, and the calls found in it.
+
+    Attributes:
+        source: the text.
+        calls: what was found.
+        within: whether a marker was read and what it begins is not over.
+    """
 
     def __init__(self, source: Source, calls: Calls) -> None:
         self.source = source
         self.calls = calls
+        self.within = False
 
     def plausible(self, name: str) -> bool:
         """Tell whether this may be a function's name: a tool's, or one without white space."""

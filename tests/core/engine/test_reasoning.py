@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.engine.events import ReasoningDelta, TextDelta
 from core.engine.reasoning import Channel, PlainText, ReasoningSplitter, find_channel
+from tests.core.engine.tools.folding import fold, parser
 
 THINK = Channel(opening="<think>", closing="</think>")
 
@@ -137,3 +140,18 @@ def test_a_form_may_hold_marks(
         events = [*splitter.push(text[:at]), *splitter.push(text[at:]), *splitter.flush()]
         assert "".join(e.text for e in events if isinstance(e, ReasoningDelta)) == reasoning
         assert "".join(e.text for e in events if isinstance(e, TextDelta)) == content
+
+
+def test_a_call_may_hold_marks() -> None:
+    text = (
+        "<think>a <tool_call></think>\n<tool_call>\n"
+        '{"name": "edit", "arguments": {"path": "<think>", "text": "<think>b</think>"}}\n'
+        "</tool_call>\n<think>c</think>"
+    )
+    for at in range(len(text) + 1):
+        splitter = ReasoningSplitter(THINK, parser("hermes"), inside=False)
+        answer = fold([*splitter.push(text[:at]), *splitter.push(text[at:]), *splitter.flush()])
+        assert answer.reasoning == "a <tool_call>c"
+        assert answer.names == ["edit"]
+        assert json.loads(answer.arguments[0]) == {"path": "<think>", "text": "<think>b</think>"}
+        assert answer.content == ""
