@@ -5,10 +5,6 @@
 
 from __future__ import annotations
 
-import sqlite3
-
-from core.errors import StoreCorrupt
-
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
     (
         """
@@ -52,39 +48,3 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """,
     ),
 )
-
-
-def migrate(connection: sqlite3.Connection) -> None:
-    """Bring a file to the newest tables, all steps in one transaction.
-
-    Args:
-        connection: in autocommit mode, so that transactions are begun and ended here.
-
-    Raises:
-        StoreCorrupt: a newer mlxbun has written the file.
-        sqlite3.Error: it cannot be written.
-    """
-    if _version(connection) == len(MIGRATIONS):
-        return
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        version = _version(connection)  # another process may have been faster
-        if version > len(MIGRATIONS):
-            raise StoreCorrupt(
-                f"The benchmark store has version {version}, and this mlxbun knows "
-                f"{len(MIGRATIONS)}.",
-                hint="A newer mlxbun has written it: update this one.",
-            )
-        for step in MIGRATIONS[version:]:
-            for statement in step:
-                connection.execute(statement)
-        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.execute("ROLLBACK")
-        raise
-
-
-def _version(connection: sqlite3.Connection) -> int:
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    return int(version)

@@ -12,8 +12,8 @@ import time
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
+from core.database import Database
 from core.errors import AlreadyRunning, Ambiguous, MlxbunError, NotFound
-from core.jobs.database import Database
 from core.jobs.ending import iso, settled
 from core.jobs.job import Job, Kind, Owner
 from core.jobs.lives import Lives

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from core.database import Database
 from core.errors import AlreadyRunning, Ambiguous, MlxbunError, NotFound, StoreCorrupt
-from core.jobs.database import Database
 from core.jobs.job import Job, Owner
 from core.jobs.log import LogWriter
 from core.jobs.migrations import MIGRATIONS

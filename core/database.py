@@ -3,7 +3,7 @@
 Every call opens the file and closes it again, so that processes never wait for each other longer
 than a write takes. It keeps a rollback journal rather than a write-ahead log: with the latter, a
 disk that is full or read-only could not even be read. A damaged file is left out by reads and
-moved aside before the next write; nothing of it is deleted. Knows nothing of jobs.
+moved aside before the next write; nothing of it is deleted. Knows no tables.
 """
 
 from __future__ import annotations
@@ -53,6 +53,10 @@ class Database:
     def read(self, look: Callable[[sqlite3.Connection], _Result], *, otherwise: _Result) -> _Result:
         """Return what `look` finds at one moment, or `otherwise` where there is no file to read.
 
+        Args:
+            look: reads; a ValueError of it means that what it found is damaged.
+            otherwise: what there is without a file.
+
         Raises:
             MlxbunError: it cannot be read: no permission, always busy.
             StoreCorrupt: a newer mlxbun has written it.
@@ -64,8 +68,8 @@ class Database:
                 with self._opened("rw") as connection:
                     connection.execute("BEGIN")
                     return look(connection)
-            except sqlite3.DatabaseError as problem:
-                if not _is_damage(problem):
+            except (sqlite3.DatabaseError, ValueError) as problem:
+                if isinstance(problem, sqlite3.DatabaseError) and not _is_damage(problem):
                     raise
                 self._note(f"{self._name} {self._path} is damaged ({problem}): left out.")
                 return otherwise
@@ -101,6 +105,7 @@ class Database:
         # Closing ends a transaction that was not committed.
         with closing(connection):
             connection.row_factory = sqlite3.Row
+            connection.execute("PRAGMA foreign_keys = ON")
             self._migrate(connection)
             yield connection
 
