@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from core.engine.tokenizer import Tokenizer
     from core.train.config import TrainConfig
 
+# Training rows that are measured where there is no validation.
+_MEASURED_ROWS, _MEASURED_TOKENS = 32, 8192
 _SHOWN = 5  # broken rows that a sentence lists
 
 
@@ -49,6 +52,15 @@ class Dataset:
     """To measure on; may be empty."""
     broken: tuple[BrokenRow, ...]
     """Rows that were left out."""
+
+    @property
+    def measured(self) -> tuple[Item, ...]:
+        """Rows that the loss is measured on: for validation, else the first to learn from."""
+        if self.valid:
+            return self.valid
+        sums = accumulate(map(item_length, self.train))
+        count = sum(total <= _MEASURED_TOKENS for total in sums)
+        return self.train[: min(_MEASURED_ROWS, max(1, count))]
 
     @property
     def train_tokens(self) -> int:

@@ -98,7 +98,7 @@ def _flops(config: TrainConfig, trained: TrainModel, data: Dataset, shape: _Shap
     saved = bool(config.grad_checkpoint or config.segment_size)
     passes = 2 + saved + (config.method == "dpo")
     adapters = 6 * trained.trainable_parameters
-    measured = sum(map(item_length, data.valid)) or mean * min(len(data.train), 32)
+    measured = sum(map(item_length, data.measured))
     times = 2 + (config.iters // config.steps_per_eval if config.steps_per_eval else 0)
     return config.iters * step * (passes * forward + adapters) + times * measured * forward
 

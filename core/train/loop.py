@@ -43,7 +43,6 @@ from core.train.plot import METRICS
 from core.train.schedule import learning_rate
 from core.train.step import Measured, Optimizer, Stepper, StepResult, apply
 
-_MEASURED = 32  # training rows that are measured where there is no validation
 Ended = Literal["done", "early", "stopped"]
 
 
@@ -238,7 +237,7 @@ class Training:
 
     def _measure(self) -> Measured:
         self._leave_cores()
-        rows = self._data.valid or self._data.train[:_MEASURED]
+        rows = self._data.measured
         batches = in_order([item_length(row) for row in rows], self._config.batch_size)
         return self._stepper.measure(rows, batches)
 
