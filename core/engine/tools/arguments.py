@@ -11,6 +11,7 @@ from core.engine.tools.tolerant import Decoded, JsonReader
 
 _FENCE = re.compile(r"[`\w]+")
 _NOTHING = re.compile(r"\w+")
+_NOTHINGS = ("null", "None")
 
 
 def read_object(source: Source) -> Written[bool]:
@@ -60,10 +61,16 @@ def _any_form(source: Source, once: _Once) -> Written[bool]:
     if first in {'"', "'"}:
         return (yield from _within_string(source, source.take(1), once))
     word = yield from source.ahead(_NOTHING, 4)
-    if word in {"null", "None"}:
+    if word in _NOTHINGS or (word and (yield from _is_cut(source, word))):
         source.take(len(word))
         return True
     return first in {"", "}"}
+
+
+def _is_cut(source: Source, word: str) -> Wait[bool]:
+    """Tell whether the answer ends in the middle of a word that stands for no arguments."""
+    ahead = yield from source.peek(len(word) + 1)
+    return ahead == word and any(nothing.startswith(word) for nothing in _NOTHINGS)
 
 
 def _within_string(source: Source, quote: str, once: _Once) -> Written[bool]:

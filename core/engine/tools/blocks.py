@@ -51,7 +51,7 @@ def tool_call(reading: Reading) -> Steps[bool]:
     good = yield from _one_call(reading)
     while good:
         yield from source.skip_run(_STRAY)
-        if (yield from source.skip(TOOL_CALL_END)) or (yield from source.ended()):
+        if (yield from source.skip_end(TOOL_CALL_END)) or (yield from source.ended()):
             source.settle()
             return True
         if not (yield from source.starts("{")):
@@ -67,7 +67,7 @@ def mended(reading: Reading, end: str) -> Steps[bool]:
     if source.held or source.left:
         return False
     yield from source.white()
-    if (yield from source.skip(end)) or (yield from source.ended()):
+    if (yield from source.skip_end(end)) or (yield from source.ended()):
         source.settle()
         return True
     return False
@@ -115,7 +115,7 @@ def qwen_function(reading: Reading) -> Steps[bool]:
     good = yield from TaggedCall(reading, QWEN, bare=True).read()
     if good:
         yield from reading.source.white()
-        if (yield from reading.source.skip(TOOL_CALL_END)):
+        if (yield from reading.source.skip_end(TOOL_CALL_END)):
             reading.source.settle()
         return True
     return (yield from mended(reading, QWEN.call_end))
@@ -182,7 +182,7 @@ def section(one: Callable[[Reading], Steps[bool | None]], end: str) -> Body:
         source = reading.source
         while True:
             yield from source.white()
-            if (yield from source.skip(end)) or (yield from source.ended()):
+            if (yield from source.skip_end(end)) or (yield from source.ended()):
                 return settled(reading)
             if not source.held:
                 source.hold()

@@ -157,8 +157,11 @@ def raw_members(tool: Tool, begin: Callable[[str], str], end: str, string: str) 
 
 
 def object_schema(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a tool's arguments, which are an object even if it does not say so."""
-    return {"type": "object", **parameters}
+    """Return the schema of a tool's arguments: an object, even if it says otherwise or nothing."""
+    kind = parameters.get("type", "object")
+    if kind == "object" or (isinstance(kind, list | tuple) and "object" in kind):
+        return {**parameters, "type": "object"}
+    return {"type": "object"}
 
 
 def callable_tools(tools: ToolUse) -> Sequence[Tool]:

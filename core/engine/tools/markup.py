@@ -89,16 +89,16 @@ class TaggedCall:
         """Read arguments that are an object after all."""
         good = yield from self._reading.stream(read_object(self._source))
         yield from self._source.white()
-        return (yield from self._source.skip(self._dialect.call_end)) and good
+        return (yield from self._source.skip_end(self._dialect.call_end)) and good
 
     def _ended(self) -> Wait[bool]:
         yield from self._source.white()
         if self._keep_end:
             return (yield from self._source.starts(self._dialect.call_end))
-        return (yield from self._source.skip(self._dialect.call_end))
+        return (yield from self._source.skip_end(self._dialect.call_end))
 
     def _argument(self, written: RawArguments) -> Steps[bool]:
-        if not (yield from self._source.skip(self._dialect.parameter)):
+        if not (yield from self._source.skip_end(self._dialect.parameter)):
             return False
         key, text = yield from self._tag(self._dialect.key_end)
         if not key:

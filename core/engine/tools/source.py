@@ -100,6 +100,13 @@ class Source:
             return True
         return False
 
+    def skip_end(self, literal: str) -> Wait[bool]:
+        """Read this, or as much of it as came before the answer was cut."""
+        if (yield from self.skip(literal)):
+            return True
+        rest = self._text[self._at :] if self.over else ""
+        return bool(rest) and literal.startswith(rest) and bool(self.take(len(rest)))
+
     def run(self, pattern: re.Pattern[str]) -> Wait[str]:
         """Read what matches, as much as there is; "": the next character does not match.
 

@@ -18,6 +18,7 @@ import pytest
 from core.engine.grammar.library import load_xgrammar
 from core.engine.request import Tool, ToolUse
 from core.engine.tools.choose import load_family
+from core.engine.tools.formats import object_schema
 from tests.core.engine.tools.folding import FAMILIES, WEATHER, parse
 
 EOS = 256
@@ -317,3 +318,17 @@ def test_whatever_is_allowed_is_valid(family: str) -> None:
         for name, arguments in zip(folded.names, folded.arguments, strict=True):
             jsonschema.validate(json.loads(arguments), SCHEMAS[name])
     assert ended
+
+
+@pytest.mark.parametrize(
+    ("parameters", "schema"),
+    [
+        ({}, {"type": "object"}),
+        ({"properties": {"a": {}}}, {"type": "object", "properties": {"a": {}}}),
+        ({"type": ["object", "null"], "title": "t"}, {"type": "object", "title": "t"}),
+        ({"type": "string", "minLength": 3}, {"type": "object"}),
+        ({"type": ["array", "null"]}, {"type": "object"}),
+    ],
+)
+def test_arguments_are_an_object_whatever_the_schema_says(parameters: Any, schema: Any) -> None:
+    assert object_schema(parameters) == schema

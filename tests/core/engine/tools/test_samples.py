@@ -55,3 +55,17 @@ def test_an_answer_may_end_anywhere(sample: Sample) -> None:
             assert isinstance(json.loads(arguments), dict)
         if not folded.names and sample.family != "harmony":
             assert folded.content == sample.text[:end]
+
+
+# Harmony's marks are tokens, which are never cut.
+_CUT = [sample for sample in SAMPLES if sample.calls and sample.family != "harmony"]
+
+
+@pytest.mark.parametrize("sample", _CUT, ids=str)
+def test_an_answer_that_is_cut_in_the_end_of_a_call_shows_none_of_it(sample: Sample) -> None:
+    whole = parse(sample.family, sample.text)
+    for end in range(len(sample.text) - 1, 0, -1):
+        answer = parse(sample.family, sample.text[:end])
+        if answer.arguments != whole.arguments:
+            break
+        assert whole.content.startswith(answer.content)
