@@ -54,6 +54,7 @@ def run(
     should_stop: Callable[[], bool] = lambda: False,
     resume: bool = False,
     on_step: Callable[[int], None] = lambda _step: None,
+    blas: str = "off",
 ) -> TrainResult:
     """Train, and return what it came to."""
 
@@ -65,7 +66,7 @@ def run(
 
     return run_training(
         config,
-        settings=Settings(blas="off"),
+        settings=Settings(blas=blas),
         paths=Paths.from_environ({"HOME": str(home)}),
         environ={"PATH": "/usr/bin:/bin"},
         on_event=hear,
