@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from core.engine.forms import Form, Forms, active
+from core.engine.forms import HARMONY_ANSWER, Form, Forms, active
 from core.engine.grammar.degrade import instruction
 from core.engine.output import OutputPipeline
-from core.engine.reasoning import PlainText, ReasoningSplitter, find_channel
+from core.engine.reasoning import FormAfterMark, PlainText, ReasoningSplitter, find_channel
 from core.engine.request import ChatPrompt
 from core.engine.thinking import template_variables
 from core.engine.tool_prompt import (
@@ -191,7 +191,8 @@ class Preparer:
     ) -> AnswerParser:
         family, channel, tools = self.family, self.channel, request.tools
         if family.carries_reasoning:
-            return family.make_parser(tools, new_call_id)
+            parser = family.make_parser(tools, new_call_id)
+            return FormAfterMark(parser, HARMONY_ANSWER) if formed and not active(tools) else parser
         content = family.make_parser(tools, new_call_id) if active(tools) else PlainText()
         if channel is None:
             return content

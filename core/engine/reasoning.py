@@ -189,6 +189,51 @@ class ReasoningSplitter:
             yield from self._content.push(text)
 
 
+class FormAfterMark:
+    """Tells a form from all that comes before a mark, which is reasoning whatever else it says.
+
+    For markup with several channels of content, of which the last one holds the form.
+    """
+
+    def __init__(self, before: AnswerParser, mark: str) -> None:
+        """Take what reads the text before the mark, and the mark."""
+        self._before = before
+        self._mark = mark
+        self._held = ""
+        self._found = False
+
+    @property
+    def within_call(self) -> bool:
+        """Return False: no call is looked for."""
+        return False
+
+    def push(self, text: str) -> Iterable[Piece]:
+        """Take more text and return what it decides."""
+        if self._found:
+            return (TextDelta(text=text),) if text else ()
+        self._held += text
+        before, mark, form = self._held.partition(self._mark)
+        if not mark:
+            keep = _held_back(before, self._mark, spaces=False)
+            self._held = before[len(before) - keep :]
+            return _as_reasoning(self._before.push(before[: len(before) - keep]))
+        self._found, self._held = True, ""
+        # The mark as well: it ends what was begun.
+        pieces = _as_reasoning(self._before.push(before + mark))
+        return [*pieces, TextDelta(text=form)] if form else pieces
+
+    def flush(self) -> Iterable[Piece]:
+        """Return what was held back: the answer is over."""
+        if self._found:
+            return ()
+        held, self._held = self._held, ""
+        return [*_as_reasoning(self._before.push(held)), *_as_reasoning(self._before.flush())]
+
+
+def _as_reasoning(pieces: Iterable[Piece]) -> list[Piece]:
+    return [ReasoningDelta(text=p.text) if isinstance(p, TextDelta) else p for p in pieces]
+
+
 class PlainText:
     """Content that is searched for nothing."""
 

@@ -9,8 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.engine.events import ReasoningDelta, TextDelta
-from core.engine.reasoning import Channel, PlainText, ReasoningSplitter, find_channel
-from tests.core.engine.tools.folding import fold, parser
+from core.engine.reasoning import (
+    Channel,
+    FormAfterMark,
+    PlainText,
+    ReasoningSplitter,
+    find_channel,
+)
+from tests.core.engine.tools.folding import fold, parse, parser
 
 THINK = Channel(opening="<think>", closing="</think>")
 
@@ -155,3 +161,29 @@ def test_a_call_may_hold_marks() -> None:
         assert answer.names == ["edit"]
         assert json.loads(answer.arguments[0]) == {"path": "<think>", "text": "<think>b</think>"}
         assert answer.content == ""
+
+
+HARMONY = [
+    ("<|channel|>analysis<|message|>a<|end|><|start|>assistant", "a", "{}"),
+    ("<|channel|>commentary<|message|>I look.<|end|><|start|>assistant", "I look.", "{}"),
+    ("stray", "stray", "<|channel|>"),
+    ("<|channel|>analysis", "", "x"),
+    ("", "", "x"),
+]
+
+
+@pytest.mark.parametrize(("before", "reasoning", "form"), HARMONY)
+def test_only_the_last_channel_has_a_form(before: str, reasoning: str, form: str) -> None:
+    mark = "<|channel|>final<|message|>"
+    text = before + mark + form
+    for at in range(len(text) + 1):
+        reader = FormAfterMark(parser("harmony"), mark)
+        answer = fold([*reader.push(text[:at]), *reader.push(text[at:]), *reader.flush()])
+        assert (answer.reasoning, answer.content) == (reasoning, form)
+    cut = FormAfterMark(parser("harmony"), mark)
+    assert fold([*cut.push(before + mark[:4]), *cut.flush()]).content == ""
+
+
+def test_a_budget_may_cut_the_header_of_a_channel() -> None:
+    answer = parse("harmony", "<|channel|>analysis<|channel|>final<|message|>It is so.")
+    assert (answer.reasoning, answer.content) == ("", "It is so.")

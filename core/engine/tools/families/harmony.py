@@ -83,12 +83,13 @@ class _Answer:
             return
         self._source.release()
         recipient = _RECIPIENT.search(header)
-        channel = _CHANNEL_NAME.search(header)
+        # The last one: a budget of reasoning may cut a header and open the answer's channel.
+        channels = _CHANNEL_NAME.findall(header)
         self._break = True
         if recipient and self._calls(recipient[1]):
             yield from self._call(recipient[1].removeprefix("functions."))
         else:
-            yield from self._body(thought=channel is not None and channel[1] == "analysis")
+            yield from self._body(thought=channels[-1:] == ["analysis"])
 
     def _header(self) -> Steps[str | None]:
         """Read up to the text of a message; None: there is none."""
