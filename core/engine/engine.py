@@ -22,6 +22,7 @@ from core.engine.choices import Family, choice_sampling
 from core.engine.device import forget_arrays, leave_thread, memory_now
 from core.engine.features import facts_of, features_of, placement
 from core.engine.generation import Generation
+from core.engine.grammar.library import has_xgrammar
 from core.engine.inbox import Inbox
 from core.engine.info import ComputeInfo, EngineStats, ModelInfo
 from core.engine.loader import LoadedModel, check_bias, merge_sampling
@@ -127,6 +128,7 @@ class Engine:
             self._loaded.info,
             tools=has_template,
             reasoning=has_template and self._preparer.reasons,
+            forms=self._options.grammar and has_xgrammar(),
         )
         self._watchdog = Watchdog(self._find_trouble, self._give_up)
 

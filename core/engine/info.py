@@ -39,6 +39,9 @@ class ModelInfo:
     """Whether its chat template tells it of tools and its calls can be read."""
     reasoning: bool = False
     """Whether it has a reasoning channel that is known here."""
+    forms: bool = True
+    """Whether the forms of answers are enforced: not with `MLXBUN_GRAMMAR=0`, nor without
+    xgrammar."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -74,7 +74,7 @@ def served_model(serving: Serving) -> ModelRow:
         capabilities=Capabilities(
             chat_completions=can(Feature.CHAT),
             tools=can(Feature.TOOLS),
-            structured_output=can(Feature.STRUCTURED_OUTPUT),
+            structured_output=info.forms and can(Feature.STRUCTURED_OUTPUT),
             logprobs=can(Feature.LOGPROBS),
             vision=can(Feature.MEDIA),
             audio=can(Feature.MEDIA),
@@ -83,7 +83,7 @@ def served_model(serving: Serving) -> ModelRow:
         reasoning=info.reasoning and can(Feature.THINKING),
         audio=can(Feature.MEDIA),
         tools=can(Feature.TOOLS),
-        structured_output=can(Feature.STRUCTURED_OUTPUT),
+        structured_output=info.forms and can(Feature.STRUCTURED_OUTPUT),
         embeddings=False,
         adapters=can(Feature.ADAPTER),
         training=False,

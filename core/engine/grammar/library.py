@@ -20,6 +20,11 @@ from core.errors import BackendMissing
 INSTALL_HINT = "Run `pip install --no-deps xgrammar apache-tvm-ffi`."
 
 
+def has_xgrammar() -> bool:
+    """Return whether xgrammar is installed; nothing is imported."""
+    return find_spec("xgrammar") is not None and find_spec("tvm_ffi") is not None
+
+
 def load_xgrammar() -> Any:
     """Return the `xgrammar` module.
 
@@ -29,7 +34,7 @@ def load_xgrammar() -> Any:
     with IMPORTING:
         if "xgrammar" in sys.modules:
             return sys.modules["xgrammar"]
-        if find_spec("xgrammar") is None or find_spec("tvm_ffi") is None:
+        if not has_xgrammar():
             raise BackendMissing(
                 "Structured output needs xgrammar, which is not installed.", hint=INSTALL_HINT
             )

@@ -55,6 +55,8 @@ class FakeEngine:
     vocabulary_size: int | None = 259
     able: bool = True
     """Whether the model knows tools and reasons."""
+    forms: bool = True
+    """Whether forms are enforced."""
 
     def __post_init__(self) -> None:
         self.requests: list[GenerationRequest] = []
@@ -77,6 +79,7 @@ class FakeEngine:
             vocabulary_size=self.vocabulary_size,
             tools=self.able,
             reasoning=self.able,
+            forms=self.forms,
         )
 
     @property

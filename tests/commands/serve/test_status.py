@@ -83,6 +83,14 @@ def test_the_served_model_is_listed_with_its_capabilities(client: httpx.Client) 
     assert row["reasoning"] is row["tools"] is row["structured_output"] is True
 
 
+def test_forms_that_are_not_enforced_are_no_capability(
+    client: httpx.Client, engine: FakeEngine
+) -> None:
+    engine.forms = False
+    row = client.get("/v1/models").json()["data"][0]
+    assert row["structured_output"] is row["capabilities"]["structured_output"] is False
+
+
 @pytest.mark.parametrize("path", ["acme/tiny-1", "acme%2Ftiny-1", "acme%2ftiny%2D1"])
 def test_a_model_is_a_list_and_itself_at_once(client: httpx.Client, path: str) -> None:
     found = client.get(f"/v1/models/{path}").json()

@@ -136,3 +136,8 @@ def test_templates_without_system_messages_are_told_in_the_question(
         for each in (engine, engine_without)
     )
     assert told > short
+
+
+def test_the_engine_says_whether_forms_are_enforced(open_tiny: OpenEngine) -> None:
+    assert open_tiny().info.forms
+    assert not open_tiny(grammar=False).info.forms
