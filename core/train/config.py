@@ -112,7 +112,7 @@ class TrainConfig:
     )
     strict: bool = _field(False, Switch(), "Stop at rows that cannot be used; else leave them out.")
     chunk_size: int = _field(
-        0, WholeNumber(0, 2**20), "Tokens whose logits are there at one time; 0: what takes 64 MB."
+        0, WholeNumber(0, 2**20), "Tokens whose logits are there at one time; 0: what takes 16 MB."
     )
     sft_scope: str | None = _field(
         None,

@@ -23,7 +23,7 @@ Kind = Literal["flash", "chunked", "whole"]
 """`flash`: chunks, gradients kept from the forward pass; `chunked`: chunks, computed twice;
 `whole`: all logits at once."""
 
-_CHUNK_BYTES = 64 * 10**6
+_CHUNK_BYTES = 16 * 10**6
 _LEAST_CHUNK = 16
 _PROBE = 5  # tokens that the split is checked with
 
@@ -90,7 +90,7 @@ def token_logps(
 
 
 def chunk_tokens(vocabulary: int) -> int:
-    """Return how many tokens' float32 logits take 64 MB."""
+    """Return how many tokens' float32 logits take 16 MB."""
     return max(_LEAST_CHUNK, _CHUNK_BYTES // (4 * vocabulary))
 
 

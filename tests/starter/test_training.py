@@ -10,7 +10,7 @@ import pytest
 from core.train.config import make_config, read_config_file
 from tests.core.train.runs import run
 
-# Two minutes for both on two cores.
+# Budget: 4 minutes in all.
 pytestmark = [pytest.mark.starter, pytest.mark.slow]
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
@@ -23,7 +23,9 @@ def shortened(name: str, model: Path, out: Path, **fields: object) -> dict[str, 
 
 
 def test_a_form_of_answers(starter_folder: Path, tmp_path: Path) -> None:
-    fields = shortened("answer_format", starter_folder, tmp_path / "out", iters=16, steps_per_eval=0)
+    fields = shortened(
+        "answer_format", starter_folder, tmp_path / "out", iters=16, steps_per_eval=0
+    )
     result = run(make_config(fields), tmp_path / "home", blas="auto")
     assert result.before.loss > 3
     assert result.after.loss < 1
@@ -32,9 +34,7 @@ def test_a_form_of_answers(starter_folder: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("method", ["dpo", "orpo"])
 def test_a_preference(starter_folder: Path, tmp_path: Path, method: str) -> None:
-    fields = shortened(
-        "short_answers", starter_folder, tmp_path / "out", method=method, iters=12
-    )
+    fields = shortened("short_answers", starter_folder, tmp_path / "out", method=method, iters=12)
     result = run(make_config(fields), tmp_path / "home", blas="auto")
     assert result.before.accuracy is not None
     assert result.after.accuracy is not None
