@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from commands._shared.completion import folders, models
+from commands._shared.completion import adapters, models
 from commands._shared.options import JsonOption
 from core.errors import MlxbunError, UsageProblem
 
@@ -25,7 +25,7 @@ def fuse(
         typer.Option(
             "--adapter",
             "--adapter-path",
-            autocompletion=folders,
+            autocompletion=adapters,
             help="The adapter: a folder, or the name of one that `mlxbun adapters list` shows.",
             metavar="DIR",
         ),

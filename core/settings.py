@@ -106,7 +106,7 @@ class Settings:
         "Folders of models beside the Hugging Face cache: a model, or models in it, org/name too.",
     )
     adapter: str | None = _setting(
-        None, _text, "Adapter to put on the model: a folder, as `mlxbun train` makes it."
+        None, _text, "Adapter to put on the model: a folder, or the name of one that is kept."
     )
     host: str = _setting("127.0.0.1", _text, "Interface that serve listens on.")
     port: int = _setting(8080, _integer(0, 65535), "Port that serve listens on; 0: a free one.")

@@ -7,9 +7,9 @@ from typing import Annotated
 import typer
 
 from commands._shared.completion import (
+    adapters,
     blas,
     dequantize,
-    folders,
     on_off,
     prefill,
     true_false,
@@ -116,8 +116,8 @@ AdapterOption = Annotated[
     typer.Option(
         "--adapter",
         "--adapter-path",
-        autocompletion=folders,
-        help="Adapter to put on the model: a folder.",
+        autocompletion=adapters,
+        help="Adapter to put on the model: a folder, or a name that `mlxbun adapters list` shows.",
         metavar="DIR",
         rich_help_panel=SETTINGS,
     ),

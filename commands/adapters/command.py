@@ -34,7 +34,8 @@ _COLUMNS = {
 @adapters_app.command(name="list", cls=Verb)
 def list_(context: typer.Context, json: JsonOption = False) -> None:
     """List the adapters that are kept on this disk, the latest first."""
-    from core.train.shelf import adapter_folders, list_adapters
+    from core.engine.adapters import adapter_folders
+    from core.train.shelf import list_adapters
 
     session: Session = context.obj
     console = session.console(json=json)
@@ -43,7 +44,7 @@ def list_(context: typer.Context, json: JsonOption = False) -> None:
         console.json({"adapters": [_plain(card) for card in cards]})
         return
     if not cards:
-        console.note(f"There are no adapters in {adapter_folders(session.paths)[0]}.")
+        console.note(f"There are no adapters in {adapter_folders(session.paths.cache)[0]}.")
         return
     console.table([_row(card) for card in cards], _COLUMNS)
 

@@ -12,17 +12,27 @@ CONFIG = "adapter_config.json"
 """The file that says on which layers they belong."""
 
 
-def find_adapter(name: str) -> Path:
+def adapter_folders(cache: Path) -> tuple[Path, ...]:
+    """Return the folders in which adapters are kept, beside and in our cache."""
+    return (cache / "adapters", cache.with_name(f"{cache.name}-finetunes"))
+
+
+def find_adapter(name: str, *, cache: Path | None = None) -> Path:
     """Return the folder of an adapter.
+
+    Args:
+        name: a folder, or the name of one that is kept.
+        cache: our cache, where some are kept; None: only a folder is meant.
 
     Raises:
         NotFound: there is no such folder.
         BadModelFiles: it holds no adapter.
     """
-    folder = Path(name).expanduser()
+    folder = _kept(name, cache) or Path(name).expanduser()
     if not folder.is_dir():
         raise NotFound(
-            f"There is no adapter folder {name}.", hint="`mlxbun adapters list` shows some."
+            f"There is no adapter {name}.",
+            hint="Name its folder, or one that `mlxbun adapters list` shows.",
         )
     for file in (WEIGHTS, CONFIG):
         if not (folder / file).is_file():
@@ -31,3 +41,11 @@ def find_adapter(name: str) -> Path:
                 hint="An adapter is a folder as `mlxbun train` or mlx_lm.lora write it.",
             )
     return folder
+
+
+def _kept(name: str, cache: Path | None) -> Path | None:
+    """Return the kept adapter of that name; a folder of that name goes before it."""
+    if cache is None or "/" in name or Path(name).is_dir():
+        return None
+    places = (root / name for root in adapter_folders(cache))
+    return next((place for place in places if (place / WEIGHTS).is_file()), None)

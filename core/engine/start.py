@@ -148,7 +148,7 @@ def start_engine(
             f"MLX cannot be imported: {problem}.",
             hint="Run `pip install 'mlxbun[cpu]'`, or 'mlxbun[cuda]' with an NVIDIA GPU.",
         ) from problem
-    adapter = find_adapter(settings.adapter) if settings.adapter else None
+    adapter = find_adapter(settings.adapter, cache=cache) if settings.adapter else None
     defaults = SamplingParams(
         temperature=settings.temperature,
         top_p=settings.top_p,

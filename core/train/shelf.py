@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from core.engine.adapters import CONFIG, WEIGHTS, find_adapter
+from core.engine.adapters import CONFIG, WEIGHTS, adapter_folders, find_adapter
 from core.errors import BadModelFiles, MlxbunError
 from core.provenance import read_provenance
 from core.registry.files import read_json
@@ -50,16 +50,10 @@ class AdapterCard:
     """Of the same rows without it."""
 
 
-def adapter_folders(paths: Paths) -> tuple[Path, ...]:
-    """Return the folders in which adapters are sought."""
-    cache = paths.cache
-    return (cache / "adapters", cache.with_name(f"{cache.name}-finetunes"))
-
-
 def list_adapters(paths: Paths) -> list[AdapterCard]:
     """Return the adapters that are kept, the latest first; broken ones are passed over."""
     found = []
-    for root in adapter_folders(paths):
+    for root in adapter_folders(paths.cache):
         folders = sorted(root.iterdir()) if root.is_dir() else []
         for folder in folders:
             if (folder / WEIGHTS).is_file() and (folder / CONFIG).is_file():
@@ -77,11 +71,7 @@ def find_card(name: str, paths: Paths) -> AdapterCard:
         NotFound: there is none.
         BadModelFiles: its files are broken.
     """
-    if "/" not in name:
-        for root in adapter_folders(paths):
-            if (root / name / WEIGHTS).is_file():
-                return read_card(root / name)
-    return read_card(find_adapter(name))
+    return read_card(find_adapter(name, cache=paths.cache))
 
 
 def read_card(folder: Path) -> AdapterCard:

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 from commands._shared.completion import Completer, dequantize, kv_bits, prefill, quantizations
+from core.engine.adapters import adapter_folders
 from core.fit.machines import find_skus
+from core.paths import Paths
 from core.registry.selection import quantization_test
 from core.settings import Settings, choices_of
 from mlxbun_cli.completion.command import complete
+from scripts.docs.library import RIVER, add_adapter
 from tests.caches import add_model
 from tests.completions.conftest import ODD_NAMES, REPOSITORIES, SESSIONS
 from tests.processes import environ_of
@@ -128,6 +131,17 @@ def test_looking_for_servers_removes_nothing(empty: Mapping[str, str]) -> None:
 def test_conversations_the_latest_first(environ: Mapping[str, str]) -> None:
     assert list(offered(environ, "chat", "--resume", "")) == [*reversed(SESSIONS)]
     assert list(offered(environ, "chat", "--resume", "SKY")) == [SESSIONS[1]]
+
+
+@pytest.mark.parametrize(
+    "words", [("serve", "--adapter"), ("adapters", "inspect"), ("fuse", "m", "--adapter")]
+)
+def test_adapters_that_are_kept(tmp_path: Path, words: tuple[str, ...]) -> None:
+    home = environ_of(tmp_path / "home")
+    kept = adapter_folders(Paths.from_environ(home).cache)[0]
+    kept.mkdir(parents=True)
+    add_adapter(kept / "poems")
+    assert offered(home, *words, "") == {"poems": RIVER.name}
 
 
 def test_settings_with_their_meanings(environ: Mapping[str, str]) -> None:

@@ -95,7 +95,7 @@ def test_dry_run_tells_everything_and_writes_nothing(place: Path, environ: dict[
         (("--target-modules", "w"), 2, "names 'w', which no layer of this model has"),
         (("--config", "none.toml"), 3, "There is no configuration file none.toml."),
         (("--resume",), 2, "--resume needs the folder"),
-        (("--warm-start-adapter", "nowhere"), 3, "There is no adapter folder nowhere."),
+        (("--warm-start-adapter", "nowhere"), 3, "There is no adapter nowhere."),
     ],
 )
 def test_what_cannot_be(
