@@ -1,9 +1,10 @@
 """Gradients of a loss over the adapters: at once, recomputing layers, or by segments of layers.
 
-All give the same gradients. At once keeps every activation. `checkpointed` keeps each layer's input
-and computes the layer again when its gradient is due (Chen et al. 2016, arXiv:1604.06174).
-`segmented` does the same by hand for several layers at a time and evaluates after each, so that no
-more than one segment's activations exist at any moment, whatever order MLX would choose.
+All give the same gradients. At once keeps every activation. `segmented` keeps each segment's input
+and computes its layers again when their gradients are due (Chen et al. 2016, arXiv:1604.06174); it
+evaluates after each segment, so that no more than one segment's activations exist at any moment,
+whatever order MLX would choose. `checkpointed` leaves the same to MLX, layer by layer: for
+architectures whose layers are no plain row.
 """
 
 from __future__ import annotations

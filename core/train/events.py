@@ -6,6 +6,7 @@ the lines of `metrics.jsonl`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, Protocol
 
@@ -130,4 +131,9 @@ def event_as_json(event: TrainEvent) -> dict[str, Any]:
         }
     kind = "stage" if isinstance(event, Stage) else "metric"
     values = {name: value for name, value in asdict(event).items() if value is not None}
-    return {"type": kind, **values}
+    return {"type": kind, **{name: _plain(value) for name, value in values.items()}}
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: no number that is none."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value

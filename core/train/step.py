@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,8 +16,11 @@ import mlx.core as mx
 from mlx.optimizers import AdamW
 
 from core.engine.device import memory_now
+from core.errors import UsageProblem
 from core.train.arrays import number
 from core.train.backward import (
+    Finish,
+    Values,
     checkpointed,
     segmented_value_and_grads,
     split_mlps,
@@ -129,6 +132,7 @@ class Stepper:
         self._model = model
         self._split = split
         self._objective = Objective(config, model, split)
+        self._segment = config.segment_size or int(config.grad_checkpoint)
         self._shares, self.note = _sharing(config, split)
 
     def gradients(
@@ -204,21 +208,26 @@ class Stepper:
         split = self._split
         if self._shares:
             split = replace(split, body=lambda _tokens: shared_states(self._split, batch.pairs))
-        parts = (self._model, split, batch.inputs, finish)
-        size = self._config.segment_size
-        values, grads = (
-            segmented_value_and_grads(*parts, size=size) if size else value_and_grads(*parts)
-        )
+        values, grads = self._backward(split, batch.inputs, finish)
         loss, nll, wins = values
         return Scores(loss=loss, nll=nll, wins=wins), grads
 
-    def _memory_savers(self) -> AbstractContextManager[Any]:
-        stack = ExitStack()
-        if self._config.grad_checkpoint:
-            stack.enter_context(checkpointed(self._split.layers))
-        if self._config.mlp_split:
-            stack.enter_context(split_mlps(self._split.layers))
-        return stack
+    def _backward(self, split: Split, tokens: mx.array, finish: Finish) -> tuple[Values, Arrays]:
+        """Take gradients in the way that the configuration asks for."""
+        parts = (self._model, split, tokens, finish)
+        if self._segment:
+            try:
+                return segmented_value_and_grads(*parts, size=self._segment)
+            except UsageProblem:
+                if self._config.segment_size:
+                    raise
+                self._segment = 0  # no plain row of layers: MLX's own checkpointing does it
+        again = checkpointed(split.layers) if self._config.grad_checkpoint else nullcontext()
+        with again:
+            return value_and_grads(*parts)
+
+    def _memory_savers(self) -> AbstractContextManager[None]:
+        return split_mlps(self._split.layers) if self._config.mlp_split else nullcontext()
 
 
 def _sharing(config: TrainConfig, split: Split) -> tuple[bool, str | None]:
@@ -254,8 +263,8 @@ def apply(model: Any, optimizer: Optimizer, grads: Arrays, rate: float) -> None:
 
 
 def _exp(value: float) -> float:
-    """Return e to a number, infinite where that is beyond a float."""
-    return math.exp(value) if value < 700 else math.inf
+    """Return e to a number, the largest there is where that is beyond a float."""
+    return math.exp(min(value, 700.0))
 
 
 def _of_kind(arrays: Arrays, kind: str) -> Arrays:

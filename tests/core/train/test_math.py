@@ -193,6 +193,22 @@ def test_less_memory_gives_the_same_gradients(rig: Rig, name: str, way: dict[str
     assert largest_difference(grads, wanted) < NEAR
 
 
+def test_layers_that_are_no_plain_row_are_checkpointed_by_mlx(rig: Rig) -> None:
+    split = split_model(rig.model)
+
+    def twice(tokens: Any) -> Any:  # whoever stands for a layer hears of two passes
+        split.body(tokens)
+        return split.body(tokens)
+
+    other = replace(split, body=twice)
+    fields = {"grad_checkpoint": True}
+    _, wanted = rig.stepper().gradients(ROWS, everything(ROWS), 1)
+    found = Stepper(config(**fields), rig.model, other).gradients(ROWS, everything(ROWS), 1)
+    assert largest_difference(found[1], wanted) < NEAR
+    with pytest.raises(UsageProblem, match="does not work with this architecture"):
+        Stepper(config(segment_size=1), rig.model, other).gradients(ROWS, everything(ROWS), 1)
+
+
 @pytest.mark.parametrize(
     "way",
     [

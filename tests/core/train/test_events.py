@@ -1,0 +1,27 @@
+"""Events as JSON: what a job's log and metrics.jsonl hold."""
+
+from __future__ import annotations
+
+import json
+
+from core.train.events import Metric, Note, Saved, Stage, event_as_json
+
+
+def test_a_loss_that_is_no_number_is_null() -> None:
+    metric = Metric(kind="train", step=1, steps=2, loss=float("nan"), grad_norm=float("inf"))
+    told = json.dumps(event_as_json(metric), allow_nan=False)
+    assert json.loads(told) == {
+        "type": "metric",
+        "kind": "train",
+        "step": 1,
+        "steps": 2,
+        "loss": None,
+        "grad_norm": None,
+    }
+
+
+def test_types_are_those_of_a_job() -> None:
+    stage = Stage(stage="data", progress=0.5, message="reading")
+    events = (Note(line="x"), Saved(step=3, path="p"), stage)
+    assert [event_as_json(event)["type"] for event in events] == ["log", "log", "stage"]
+    assert event_as_json(events[1])["line"] == "saved the checkpoint of step 3"
