@@ -90,5 +90,6 @@ def _example(info: ModelInfo, base: str) -> str:
     path, body = ("/v1/completions", '{"prompt": "Once upon a time", "max_tokens": 64}')
     if info.has_chat_template:
         path = "/v1/chat/completions"
-        body = '{"messages": [{"role": "user", "content": "What is the capital of France?"}]}'
+        asked = '"messages": [{"role": "user", "content": "What is the capital of France?"}]'
+        body = f'{{{asked}, "temperature": 0}}'
     return f"curl {quote(base + path)} -H 'content-type: application/json' -d '{body}'"
