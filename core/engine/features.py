@@ -73,7 +73,7 @@ _NEEDS_TEMPLATE = frozenset(
     )
 )
 _UNSUPPORTED = {
-    Feature.ADAPTER: "Adapters are not supported yet.",
+    Feature.ADAPTER: "A request cannot choose an adapter yet; `serve --adapter` does.",
     Feature.MEDIA: "Images, audio and video are not supported yet.",
 }
 

@@ -19,6 +19,6 @@ def refuse_unsupported(call: SamplingFields) -> None:
     """
     if call.adapter is not None and call.adapter != "none":
         raise BadRequest(
-            f"adapter {quoted(call.adapter)} is unknown: adapters are not supported yet.",
+            f"adapter {quoted(call.adapter)} is unknown: a request cannot choose one yet.",
             field="adapter",
         )
