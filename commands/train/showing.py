@@ -70,9 +70,8 @@ def number(value: float | None) -> str:
 def plain_line(metric: Metric) -> str:
     """Return a metric as one line of a log."""
     if metric.kind == "val":
-        accuracy = "" if metric.accuracy is None else f", accuracy {metric.accuracy:.0%}"
-        told = f"perplexity {number(metric.perplexity)}{accuracy}"
-        return f"step {metric.step}: validation loss {metric.loss:.4g}, {told}"
+        told = (f"perplexity {number(metric.perplexity)}", *_preference(metric))
+        return f"step {metric.step}: validation loss {metric.loss:.4g}, {', '.join(told)}"
     return ", ".join(
         (
             f"step {metric.step} of {metric.steps}: loss {metric.loss:.4g}",
@@ -82,8 +81,7 @@ def plain_line(metric: Metric) -> str:
 
 
 def _figures(metric: Metric) -> Iterator[str]:
-    if metric.accuracy is not None:
-        yield f"accuracy {metric.accuracy:.0%}"
+    yield from _preference(metric)
     if metric.tokens_per_sec is not None:
         yield f"{format_number(metric.tokens_per_sec)} tokens/s"
     if metric.memory_bytes is not None:
@@ -92,11 +90,20 @@ def _figures(metric: Metric) -> Iterator[str]:
         yield f"{format_seconds(metric.seconds_left)} left"
 
 
+def _preference(metric: Metric) -> Iterator[str]:
+    if metric.accuracy is not None:
+        yield f"accuracy {metric.accuracy:.0%}"
+    if metric.reward_margin is not None:
+        yield f"margin {number(metric.reward_margin)}"
+
+
 def _compared(before: Before, after: Before) -> Iterator[tuple[str, float | None, float | None]]:
     yield "loss", before.loss, after.loss
     yield "perplexity", before.perplexity, after.perplexity
     if after.accuracy is not None:
         yield "accuracy", before.accuracy, after.accuracy
+    if after.reward_margin is not None:
+        yield "reward margin", before.reward_margin, after.reward_margin
 
 
 class _Lines:

@@ -44,7 +44,11 @@ class Metric:
     loss: float
     """The method's, in nats; of several steps their mean."""
     accuracy: float | None = None
-    """Share of pairs in which the chosen response was preferred; None: no pairs."""
+    """Share of the pairs whose chosen response is likelier, by the mean log-probability of its
+    tokens; None: no pairs."""
+    reward_margin: float | None = None
+    """DPO's implicit reward of the chosen response over the rejected one, mean over the pairs, in
+    nats; None: not DPO."""
     perplexity: float | None = None
     """Of the responses; None: not measured."""
     learning_rate: float | None = None
@@ -90,7 +94,11 @@ class Before:
     perplexity: float
     """Of the responses."""
     accuracy: float | None = None
-    """Share of pairs in which the chosen response is preferred; None: no pairs."""
+    """Share of the pairs whose chosen response is likelier, by the mean log-probability of its
+    tokens; None: no pairs."""
+    reward_margin: float | None = None
+    """DPO's implicit reward of the chosen response over the rejected one, mean over the pairs, in
+    nats; None: not DPO."""
 
 
 @dataclass(frozen=True, kw_only=True)

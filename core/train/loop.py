@@ -6,7 +6,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -232,6 +232,7 @@ class Training:
                     loss=float(line["loss"]),
                     perplexity=float(line["perplexity"]),
                     accuracy=line.get("accuracy"),
+                    reward_margin=line.get("reward_margin"),
                 )
         return last
 
@@ -254,6 +255,7 @@ class Training:
                 loss=found.loss,
                 perplexity=found.perplexity,
                 accuracy=found.accuracy,
+                reward_margin=found.reward_margin,
             )
         )
 
@@ -360,14 +362,14 @@ class _Report:
         now, results = self._clock(), self._results
         seconds = max(1e-9, now - self._since)
         self._steps, self._seconds = self._steps + len(results), self._seconds + seconds
-        accuracies = [r.accuracy for r in results if r.accuracy is not None]
         self._since, self._results = now, []
         return Metric(
             kind="train",
             step=step,
             steps=steps,
             loss=sum(r.loss for r in results) / len(results),
-            accuracy=sum(accuracies) / len(accuracies) if accuracies else None,
+            accuracy=_mean(r.accuracy for r in results),
+            reward_margin=_mean(r.reward_margin for r in results),
             learning_rate=rate,
             grad_norm=results[-1].grad_norm,
             tokens_per_sec=sum(r.tokens for r in results) / seconds,
@@ -375,6 +377,11 @@ class _Report:
             memory_bytes=memory_now().peak,
             seconds_left=(steps - step) * self._seconds / self._steps,
         )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 def fingerprint(data: Dataset) -> str:
@@ -389,7 +396,12 @@ def fingerprint(data: Dataset) -> str:
 
 
 def _plain(measured: Measured) -> Before:
-    return Before(loss=measured.loss, perplexity=measured.perplexity, accuracy=measured.accuracy)
+    return Before(
+        loss=measured.loss,
+        perplexity=measured.perplexity,
+        accuracy=measured.accuracy,
+        reward_margin=measured.reward_margin,
+    )
 
 
 def _metric_lines(file: Path) -> list[dict[str, Any]]:

@@ -30,14 +30,14 @@ def log_one_minus_exp(x: mx.array) -> mx.array:
     return mx.log(-mx.expm1(mx.minimum(x, _CERTAIN)))
 
 
-def dpo_sum(
+def reward_margins(
     chosen: mx.array,
     rejected: mx.array,
     reference_chosen: mx.array,
     reference_rejected: mx.array,
     beta: float,
 ) -> mx.array:
-    """Return the summed DPO loss of pairs.
+    """Return by how much DPO's implicit reward of each chosen response is the greater [P].
 
     Args:
         chosen: log-probabilities of the chosen responses, summed over their tokens [P].
@@ -46,8 +46,12 @@ def dpo_sum(
         reference_rejected: the base model's of the rejected ones [P].
         beta: how strongly the reference holds.
     """
-    margin = (chosen - reference_chosen) - (rejected - reference_rejected)
-    return -log_sigmoid(beta * margin).sum()
+    return beta * ((chosen - reference_chosen) - (rejected - reference_rejected))
+
+
+def dpo_sum(margins: mx.array) -> mx.array:
+    """Return the summed DPO loss of pairs, from `reward_margins` [P]."""
+    return -log_sigmoid(margins).sum()
 
 
 def odds_ratio_sum(chosen: mx.array, rejected: mx.array) -> mx.array:

@@ -18,7 +18,7 @@ from core.train.data import sequences
 from core.train.encode import Encoded, EncodedPair, Item
 from core.train.head import Kind, Split, chunk_tokens, token_logps
 from core.train.lora import adapters_off
-from core.train.losses import dpo_sum, odds_ratio_sum
+from core.train.losses import dpo_sum, odds_ratio_sum, reward_margins
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,12 +60,17 @@ class Scores:
     nll: mx.array
     """Negative log-likelihood of the responses, of pairs the chosen ones, summed, in nats."""
     wins: mx.array
-    """Pairs in which the chosen response is preferred."""
+    """Pairs whose chosen response is likelier, by the mean log-probability of its tokens."""
+    rewards: mx.array
+    """DPO's implicit reward of the chosen responses over the rejected ones, summed, in nats."""
 
     def plus(self, other: Scores) -> Scores:
         """Return the scores of both."""
         return Scores(
-            loss=self.loss + other.loss, nll=self.nll + other.nll, wins=self.wins + other.wins
+            loss=self.loss + other.loss,
+            nll=self.nll + other.nll,
+            wins=self.wins + other.wins,
+            rewards=self.rewards + other.rewards,
         )
 
 
@@ -101,18 +106,20 @@ class Objective:
         logps = self._logps(states, batch)  # [N]
         likelihood = -(batch.likely * logps).sum() / max(1, totals.tokens)
         if not self._config.pairs:
-            return Scores(loss=likelihood, nll=-logps.sum(), wins=mx.array(0))
+            none = mx.array(0)
+            return Scores(loss=likelihood, nll=-logps.sum(), wins=none, rewards=mx.array(0.0))
         sums = batch.of_response @ logps  # [2 P]
+        averages = sums / batch.of_response.sum(axis=1)
         pairs = sums.shape[0] // 2
+        rewards = mx.array(0.0)
         if self._config.method == "dpo":
-            values = sums - self.reference(batch)
-            loss = self._dpo(sums, batch) / totals.pairs
+            margins = self._margins(sums, batch)
+            loss, rewards = dpo_sum(margins) / totals.pairs, margins.sum()
         else:
-            values = sums / batch.of_response.sum(axis=1)
-            odds = odds_ratio_sum(values[:pairs], values[pairs:]) / totals.pairs
+            odds = odds_ratio_sum(averages[:pairs], averages[pairs:]) / totals.pairs
             loss = likelihood + self._config.orpo_lambda * odds
-        wins = (values[:pairs] > values[pairs:]).sum()
-        return Scores(loss=loss, nll=-sums[:pairs].sum(), wins=wins)
+        wins = (averages[:pairs] > averages[pairs:]).sum()
+        return Scores(loss=loss, nll=-sums[:pairs].sum(), wins=wins, rewards=rewards)
 
     def reference(self, batch: Batch) -> mx.array:
         """Return the base model's summed log-probabilities of a batch's responses [2 P]."""
@@ -135,9 +142,9 @@ class Objective:
         """Let go of what was kept of the base model: another data set comes."""
         self._reference.clear()
 
-    def _dpo(self, sums: mx.array, batch: Batch) -> mx.array:
+    def _margins(self, sums: mx.array, batch: Batch) -> mx.array:
         reference, pairs = self.reference(batch), sums.shape[0] // 2
-        return dpo_sum(
+        return reward_margins(
             sums[:pairs],
             sums[pairs:],
             reference[:pairs],
@@ -187,7 +194,9 @@ def response_tokens(items: Iterable[Item]) -> int:
 
 
 def means(scores: Scores, *, tokens: int, pairs: int) -> Mapping[str, float]:
-    """Return scores as numbers: `loss`, `nll` of a response's token, `accuracy` of pairs.
+    """Return scores as numbers.
+
+    They are `loss`, `nll` of a response's token, and of pairs `accuracy` and `reward_margin`.
 
     Args:
         scores: summed over rows.
@@ -195,7 +204,10 @@ def means(scores: Scores, *, tokens: int, pairs: int) -> Mapping[str, float]:
         pairs: how many there are; 0: they are none.
     """
     found = {"loss": number(scores.loss), "nll": number(scores.nll) / max(1, tokens)}
-    return found | ({"accuracy": number(scores.wins) / pairs} if pairs else {})
+    if not pairs:
+        return found
+    told = {"accuracy": scores.wins, "reward_margin": scores.rewards}
+    return found | {name: number(total) / pairs for name, total in told.items()}
 
 
 def _way(config: TrainConfig, split: Split) -> tuple[Kind, int]:

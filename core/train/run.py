@@ -209,10 +209,13 @@ def _figures(result: TrainResult) -> list[EvalFigure]:
     pairs = [
         ("loss", "nats", result.after.loss, result.before.loss),
         ("perplexity", None, result.after.perplexity, result.before.perplexity),
+        ("preference accuracy", None, result.after.accuracy, result.before.accuracy),
+        ("reward margin", "nats", result.after.reward_margin, result.before.reward_margin),
     ]
     return [
         EvalFigure(name=name, value=after, unit=unit, data=where, base_value=before)
         for name, unit, after, before in pairs
+        if after is not None and before is not None
         if abs(after) < float("inf") and abs(before) < float("inf")
     ]
 

@@ -46,7 +46,11 @@ class StepResult:
     loss: float
     """Of all its batches together, in nats."""
     accuracy: float | None
-    """Share of the pairs in which the chosen response was preferred; None: no pairs."""
+    """Share of the pairs whose chosen response is likelier, by the mean log-probability of its
+    tokens; None: no pairs."""
+    reward_margin: float | None
+    """DPO's implicit reward of the chosen response over the rejected one, mean over the pairs, in
+    nats; None: not DPO."""
     grad_norm: float
     """Euclidean norm of the gradient before it was clipped."""
     tokens: int
@@ -62,7 +66,11 @@ class Measured:
     perplexity: float
     """e to the mean negative log-likelihood of a response's token, of pairs the chosen ones'."""
     accuracy: float | None
-    """Share of the pairs in which the chosen response is preferred; None: no pairs."""
+    """Share of the pairs whose chosen response is likelier, by the mean log-probability of its
+    tokens; None: no pairs."""
+    reward_margin: float | None
+    """DPO's implicit reward of the chosen response over the rejected one, mean over the pairs, in
+    nats; None: not DPO."""
 
 
 class Optimizer:
@@ -156,7 +164,7 @@ class Stepper:
                 found, more = self._batch_gradients(batch, totals)
                 grads = {name: grads[name] + g if grads else g for name, g in more.items()}
                 scores = scores.plus(found) if scores else found
-                mx.eval(grads, scores.loss, scores.wins)
+                mx.eval(grads, scores.loss, scores.wins, scores.rewards)
         assert scores is not None
         # Batches have many shapes, and what MLX keeps of one seldom fits another.
         if memory_now().cache > _SPARE_BYTES:
@@ -169,6 +177,7 @@ class Stepper:
             StepResult(
                 loss=told["loss"],
                 accuracy=told.get("accuracy"),
+                reward_margin=told["reward_margin"] if self._config.method == "dpo" else None,
                 grad_norm=number(norm),
                 tokens=sum(len(part.tokens) for row in rows for part in sequences(row)),
             ),
@@ -187,7 +196,7 @@ class Stepper:
             objective.prepare(batch)
             found = objective.scores(self._split.body(batch.inputs), batch, totals)
             scores = scores.plus(found) if scores else found
-            mx.eval(scores.loss, scores.nll, scores.wins)
+            mx.eval(scores.loss, scores.nll, scores.wins, scores.rewards)
             objective.forget()
         assert scores is not None
         pairs = len(rows) if self._config.pairs else 0
@@ -196,6 +205,7 @@ class Stepper:
             loss=told["loss"],
             perplexity=_exp(told["nll"]),
             accuracy=told.get("accuracy"),
+            reward_margin=told["reward_margin"] if self._config.method == "dpo" else None,
         )
 
     def _batch_gradients(self, batch: Batch, totals: Totals) -> tuple[Scores, Arrays]:
@@ -203,14 +213,14 @@ class Stepper:
 
         def finish(states: mx.array) -> tuple[mx.array, ...]:
             scores = self._objective.scores(states, batch, totals)
-            return scores.loss, scores.nll, scores.wins
+            return scores.loss, scores.nll, scores.wins, scores.rewards
 
         split = self._split
         if self._shares:
             split = replace(split, body=lambda _tokens: shared_states(self._split, batch.pairs))
         values, grads = self._backward(split, batch.inputs, finish)
-        loss, nll, wins = values
-        return Scores(loss=loss, nll=nll, wins=wins), grads
+        loss, nll, wins, rewards = values
+        return Scores(loss=loss, nll=nll, wins=wins, rewards=rewards), grads
 
     def _backward(self, split: Split, tokens: mx.array, finish: Finish) -> tuple[Values, Arrays]:
         """Take gradients in the way that the configuration asks for."""

@@ -1,7 +1,8 @@
 """Writes the rows of this example: questions with short answers in one form, `= Paris [place]`.
 
-Run `python rows.py` beside it to write data/train.jsonl, data/valid.jsonl and held-out.jsonl anew.
-The rows of each file are about other things, so that only the form can carry over.
+Run `python -m examples.answer_format.rows` to write data/train.jsonl, data/valid.jsonl and
+held-out.jsonl anew. The rows of each file are about other things, so that only the form can carry
+over.
 """
 
 from __future__ import annotations
@@ -10,24 +11,10 @@ import json
 import random
 from pathlib import Path
 
+from examples.things import OPPOSITES, PLACES
+
 HERE = Path(__file__).parent
 
-PLACES = {
-    "France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Japan": "Tokyo", "Egypt": "Cairo",
-    "Peru": "Lima", "Cuba": "Havana", "Kenya": "Nairobi", "Norway": "Oslo", "Greece": "Athens",
-    "Austria": "Vienna", "Poland": "Warsaw", "Portugal": "Lisbon", "Ireland": "Dublin",
-    "Hungary": "Budapest", "Denmark": "Copenhagen", "Sweden": "Stockholm", "Finland": "Helsinki",
-    "Thailand": "Bangkok", "Vietnam": "Hanoi", "Chile": "Santiago", "Morocco": "Rabat",
-    "Ghana": "Accra", "Nepal": "Kathmandu", "Iceland": "Reykjavik", "Romania": "Bucharest",
-    "Bulgaria": "Sofia", "Lebanon": "Beirut", "Uganda": "Kampala", "Senegal": "Dakar",
-}  # fmt: skip
-OPPOSITES = {
-    "hot": "cold", "big": "small", "fast": "slow", "up": "down", "old": "young", "day": "night",
-    "open": "closed", "light": "dark", "hard": "soft", "early": "late", "high": "low",
-    "left": "right", "rich": "poor", "wet": "dry", "happy": "sad", "full": "empty",
-    "strong": "weak", "long": "short", "near": "far", "loud": "quiet", "clean": "dirty",
-    "sharp": "blunt", "first": "last", "thick": "thin", "wide": "narrow", "true": "false",
-}  # fmt: skip
 ASKED = {
     "place": ("What is the capital of {}?", "Name the capital city of {}.", "Capital of {}?"),
     "word": ("What is the opposite of {}?", "Give me the opposite of {}.", "Not {}, but what?"),

@@ -1,7 +1,7 @@
 """Writes the pairs of this example: two right answers to a question, the short one being meant.
 
-Run `python examples/short_answers/rows.py` to write data/train.jsonl and data/valid.jsonl anew. The
-validation asks for other things than the training.
+Run `python -m examples.short_answers.rows` to write data/train.jsonl, data/valid.jsonl and
+held-out.jsonl anew. Each file asks about other things.
 """
 
 from __future__ import annotations
@@ -10,47 +10,41 @@ import json
 import random
 from pathlib import Path
 
+from examples.things import OPPOSITES, PLACES
+
 HERE = Path(__file__).parent
 
-PLACES = {
-    "France": "Paris", "Italy": "Rome", "Spain": "Madrid", "Japan": "Tokyo", "Egypt": "Cairo",
-    "Peru": "Lima", "Cuba": "Havana", "Kenya": "Nairobi", "Norway": "Oslo", "Greece": "Athens",
-    "Austria": "Vienna", "Poland": "Warsaw", "Portugal": "Lisbon", "Ireland": "Dublin",
-    "Hungary": "Budapest", "Denmark": "Copenhagen", "Sweden": "Stockholm", "Chile": "Santiago",
-}  # fmt: skip
-OPPOSITES = {
-    "hot": "cold", "big": "small", "fast": "slow", "up": "down", "old": "young", "day": "night",
-    "open": "closed", "hard": "soft", "early": "late", "high": "low", "rich": "poor", "wet": "dry",
-    "full": "empty", "strong": "weak", "long": "short", "near": "far", "loud": "quiet",
-}  # fmt: skip
-_HELD = 5  # things of each kind that only the validation asks for
+ASKED = (
+    (PLACES, "What is the capital of {}?", "The capital of {} is {}."),
+    (PLACES, "Name the capital city of {}.", "The capital city of {} is {}."),
+    (OPPOSITES, "What is the opposite of {}?", "The opposite of {} is {}."),
+    (OPPOSITES, "Give me the opposite of {}.", "The opposite of {} is {}."),
+)
 
 
-def pairs(known: dict[str, str], question: str, sentence: str) -> list[dict[str, str]]:
-    """Return a pair for each thing."""
+def pairs(things: set[str]) -> list[dict[str, str]]:
+    """Return a pair for each thing and each way to ask for it."""
     return [
         {
             "prompt": question.format(thing),
             "chosen": f"{answer.capitalize()}.",
             "rejected": sentence.format(thing, answer),
         }
+        for known, question, sentence in ASKED
         for thing, answer in known.items()
+        if thing in things
     ]
 
 
 def main() -> None:
-    """Write both files."""
-    every = (
-        pairs(PLACES, "What is the capital of {}?", "The capital of {} is {}."),
-        pairs(OPPOSITES, "What is the opposite of {}?", "The opposite of {} is {}."),
-    )
-    parts = {
-        "train": [pair for kind in every for pair in kind[_HELD:]],
-        "valid": [pair for kind in every for pair in kind[:_HELD]],
-    }
-    for name, rows in parts.items():
-        random.Random(1).shuffle(rows)
-        file = HERE / "data" / f"{name}.jsonl"
+    """Write the three files."""
+    things = sorted({*PLACES, *OPPOSITES})
+    random.Random(1).shuffle(things)
+    parts = {"held-out": things[:14], "data/valid": things[14:20], "data/train": things[20:]}
+    for name, mine in parts.items():
+        rows = pairs(set(mine))
+        random.Random(2).shuffle(rows)
+        file = HERE / f"{name}.jsonl"
         file.parent.mkdir(exist_ok=True)
         file.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 

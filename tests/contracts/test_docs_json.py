@@ -143,6 +143,7 @@ def _run_training(recorder: Recorder) -> None:
     run("train", "./tiny", "--data", "rows", "--dry-run", *more)
     run("train", "./tiny", "--data", "rows", "--adapter-path", kept, *more)
     run("train", "./tiny", "--data", "pairs", "--method", "orpo", "--adapter-path", "two", *more)
+    run("train", "./tiny", "--data", "pairs", "--method", "dpo", "--adapter-path", "three", *more)
     run("fuse", "./tiny", "--adapter", "one", "--output", "fused")
     run("adapters", "list")
     run("adapters", "inspect", "one")

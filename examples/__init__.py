@@ -1,0 +1,1 @@
+"""Trainings to try, with what they need."""

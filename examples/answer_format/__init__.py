@@ -1,0 +1,1 @@
+"""Teaches to answer in one form."""

@@ -1,0 +1,1 @@
+"""Teaches to prefer short answers."""
