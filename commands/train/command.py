@@ -69,12 +69,13 @@ def run_train(
         "environ": session.environ,
     }
     if dry_run:
-        from commands.train.dry import show_dry_run
-
         with shown_events(console) as on_event:
             prepared = prepare_training(
                 config, **places, on_event=on_event, on_progress=console.quarters()
             )
+        # It imports MLX, which is not to be there before its BLAS is.
+        from commands.train.dry import show_dry_run
+
         show_dry_run(prepared, console)
         return
     with (

@@ -31,10 +31,9 @@ def show_dry_run(prepared: Prepared, console: Console) -> None:
     console.record(config_as_json(prepared.config))
     console.text("\n")
     console.record(dict(_facts(prepared, found)))
-    for name, part in _first_example(prepared):
-        console.text(
-            f"\n{name}\n{marked(part, prepared.trained.tokenizer, styled=console.styled)}\n"
-        )
+    for name, part, mask in _first_example(prepared):
+        told = marked(part, mask, prepared.trained.tokenizer, styled=console.styled)
+        console.text(f"\n{name}\n{told}\n")
     broken = prepared.data.broken
     if broken:
         console.text("\n")
@@ -66,19 +65,24 @@ def dry_run_line(prepared: Prepared, found: Estimate | None) -> dict[str, Any]:
         "budget_bytes": trained.budget_bytes,
         "seconds": found.seconds if found else None,
         "first_example": [
-            {"name": name, "tokens": list(part.tokens), "learned": list(_mask(prepared, part))}
-            for name, part in _first_example(prepared)
+            {"name": name, "tokens": list(part.tokens), "learned": list(mask)}
+            for name, part, mask in _first_example(prepared)
         ],
     }
 
 
-def marked(part: Encoded, tokenizer: Tokenizer, *, styled: bool) -> str:
-    """Return a sequence as text that shows which of it is learned: in green, or in brackets."""
+def marked(part: Encoded, mask: bytes, tokenizer: Tokenizer, *, styled: bool) -> str:
+    """Return a sequence as text that shows which of it is learned: in green, or in brackets.
+
+    Args:
+        part: the sequence.
+        mask: for each of its tokens 1 where the loss counts it, else 0.
+        tokenizer: of the model.
+        styled: in colours.
+    """
     shown: list[str] = []
-    learned = False
-    for tokens, now in _runs(part):
+    for tokens, now in _runs(part, mask):
         text = _readable(tokenizer, tokens)
-        learned = learned or now
         if styled:
             shown.append(f"{_LEARNED if now else _READ}{text}{_END}")
         else:
@@ -87,15 +91,15 @@ def marked(part: Encoded, tokenizer: Tokenizer, *, styled: bool) -> str:
     return "".join(shown) + (f" ... and {rest} tokens more" if rest > 0 else "")
 
 
-def _runs(part: Encoded) -> Iterator[tuple[list[int], bool]]:
+def _runs(part: Encoded, mask: bytes) -> Iterator[tuple[list[int], bool]]:
     """Yield stretches of tokens that are learned, or are not."""
     run: list[int] = []
-    now = bool(part.response[0])
-    for token, mask in zip(part.tokens[:_SHOWN_TOKENS], part.response, strict=False):
-        if run and bool(mask) != now:
+    now = bool(mask[0])
+    for token, counted in zip(part.tokens[:_SHOWN_TOKENS], mask, strict=False):
+        if run and bool(counted) != now:
             yield run, now
             run = []
-        now = bool(mask)
+        now = bool(counted)
         run.append(token)
     yield run, now
 
@@ -104,17 +108,21 @@ def _readable(tokenizer: Tokenizer, tokens: list[int]) -> str:
     """Return tokens as text, control marks included, without what a terminal would obey."""
     marks = [tokenizer.piece(token) for token in set(tokens)]
     text = tokenizer.decoder(marks)(tokens)
-    return "".join(c if c.isprintable() or c == "\n" else "\N{REPLACEMENT CHARACTER}" for c in text)
+    return "".join(
+        c if c.isprintable() or c in "\n\t" else "\N{REPLACEMENT CHARACTER}" for c in text
+    )
 
 
-def _first_example(prepared: Prepared) -> Iterator[tuple[str, Encoded]]:
-    names = ("chosen", "rejected") if prepared.config.pairs else ("first example",)
-    yield from zip(names, sequences(prepared.data.train[0]), strict=True)
+def _first_example(prepared: Prepared) -> Iterator[tuple[str, Encoded, bytes]]:
+    """Yield the sequences of the first row: a name, the tokens, and which the loss counts.
 
-
-def _mask(prepared: Prepared, part: Encoded) -> bytes:
-    full = prepared.config.method == "sft" and not prepared.config.response_only
-    return part.everything if full else part.response
+    Of a rejected answer ORPO counts the odds alone, which are those of the response.
+    """
+    config = prepared.config
+    names = ("chosen", "rejected") if config.pairs else ("first example",)
+    for name, part in zip(names, sequences(prepared.data.train[0]), strict=True):
+        whole = config.method != "dpo" and not config.response_only and name != "rejected"
+        yield name, part, part.everything if whole else part.response
 
 
 def _facts(prepared: Prepared, found: Estimate | None) -> Iterator[tuple[str, Any]]:

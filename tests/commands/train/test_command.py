@@ -82,6 +82,25 @@ def test_dry_run_tells_everything_and_writes_nothing(place: Path, environ: dict[
     assert sorted(path.name for path in place.iterdir()) == ["data", "model", "train.toml"]
 
 
+def test_dry_run_marks_what_the_loss_counts(place: Path, environ: dict[str, str]) -> None:
+    whole = train(place, environ, "--dry-run", "--sft-scope", "full")
+    assert "first example\n<|im_start|>⟦user\n0?<|im_end|>" in whole.stdout
+    pair = {"prompt": "0?", "chosen": "=1", "rejected": "no"}
+    write_rows(place / "data", [pair])
+    (place / "data" / "valid.jsonl").unlink()
+    told = train(place, environ, "--dry-run", "--method", "orpo").stdout
+    assert "chosen\n<|im_start|>⟦user\n0?<|im_end|>" in told
+    assert "rejected\n<|im_start|>user\n0?<|im_end|>\n<|im_start|>assistant\n⟦no" in told
+    told = train(place, environ, "--dry-run", "--method", "dpo").stdout
+    assert "chosen\n<|im_start|>user\n0?<|im_end|>\n<|im_start|>assistant\n⟦=1" in told
+
+
+def test_dry_run_multiplies_as_a_training_does(place: Path, environ: dict[str, str]) -> None:
+    done = train(place, environ, "--dry-run", "--blas", "auto")
+    assert done.returncode == 0, done.stderr
+    assert "MLX was imported before" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("more", "code", "told"),
     [
