@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, fields, replace
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal
 
 from core.errors import NotFound, UsageProblem
+from core.train.rows import shown
 from core.train.values import Choice, Names, Number, Reader, Switch, Text, WholeNumber
 
 if TYPE_CHECKING:
@@ -221,14 +223,26 @@ def read_field(name: str, raw: Any, *, form: str = "{}") -> Any:
     """
     if name not in _FIELDS:
         raise UsageProblem(
-            f"There is no field {form.format(name)!r} in a training's configuration.",
-            hint=f"There are {', '.join(_FIELDS)}.",
+            f"A training has no field {_called(form, shown(name))}.",
+            hint=_near(name),
         )
     said = name.replace("_", "-") if form.startswith("--") else name
     try:
         return _FIELDS[name].metadata["read"](raw)
     except ValueError as wanted:
-        raise UsageProblem(f"{form.format(said)} must be {wanted}, not {raw!r}.") from None
+        told = f"{_called(form, said)} must be {wanted}, not {shown(raw)}."
+        raise UsageProblem(told) from None
+
+
+def _called(form: str, name: str) -> str:
+    """Return how a field is called; a file's name in the form may hold braces of its own."""
+    return form.replace("{}", name, 1)
+
+
+def _near(name: str) -> str:
+    """Return what somebody who wrote an unknown name may have meant."""
+    near = get_close_matches(name.lower().replace("-", "_"), _FIELDS, n=1)
+    return f"Did you mean {near[0]}?" if near else f"There are {', '.join(_FIELDS)}."
 
 
 def read_config_file(path: Path) -> dict[str, Any]:
@@ -239,13 +253,15 @@ def read_config_file(path: Path) -> dict[str, Any]:
         UsageProblem: it cannot be read, or is no table of fields.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8-sig")
         values = _parse(text, path.suffix.lower())
     except FileNotFoundError:
         raise NotFound(f"There is no configuration file {path}.") from None
     except (OSError, UnicodeDecodeError, ValueError) as problem:
         reason = problem.strerror if isinstance(problem, OSError) else problem
         raise UsageProblem(f"The configuration file {path} cannot be read: {reason}.") from problem
+    except RecursionError:
+        raise UsageProblem(f"The configuration file {path} is nested too deeply.") from None
     if not isinstance(values, dict) or not all(isinstance(name, str) for name in values):
         raise UsageProblem(f"The configuration file {path} is no table of fields.")
     return values
@@ -275,11 +291,12 @@ def require_paths(config: TrainConfig) -> None:
 
 def _parse(text: str, suffix: str) -> Any:
     if suffix == ".json":
-        return json.loads(text)
+        return json.loads(text, object_pairs_hook=_each_once)
     if suffix in (".yaml", ".yml"):
         import yaml  # type: ignore[import-untyped]
 
         try:
+            _refuse_twice(yaml.compose(text, yaml.SafeLoader))
             return yaml.safe_load(text) or {}
         except yaml.YAMLError as problem:
             raise ValueError(" ".join(str(problem).split())) from problem
@@ -288,6 +305,26 @@ def _parse(text: str, suffix: str) -> Any:
 
         return tomllib.loads(text)
     raise ValueError("its name ends in none of .toml, .yaml, .yml and .json")
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON.
+
+    Raises:
+        ValueError: a name stands in it twice, of which JSON would take the last one.
+    """
+    values: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in values:
+            raise ValueError(f"it says {shown(name)} twice")
+        values[name] = value
+    return values
+
+
+def _refuse_twice(node: Any) -> None:
+    """Do for the outermost mapping of a YAML document what `_each_once` does."""
+    if getattr(node, "id", None) == "mapping":
+        _each_once([(str(key.value), None) for key, _ in node.value])
 
 
 def _check_together(config: TrainConfig) -> None:

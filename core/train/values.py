@@ -6,6 +6,7 @@ a noun: "a whole number from 1 to 4096".
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -89,6 +90,10 @@ class Text:
         """Return the text."""
         if not isinstance(raw, str) or not raw.strip() or "\0" in raw:
             raise ValueError("a text that is not empty")
+        try:
+            os.fsencode(raw)
+        except UnicodeEncodeError:
+            raise ValueError("a text") from None
         return raw
 
 

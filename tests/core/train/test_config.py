@@ -70,7 +70,7 @@ def test_comes_back_from_json() -> None:
         ({"rs_lora": 1}, "rs_lora must be true or false, not 1."),
         ({"target_modules": []}, "target_modules must be a list of names"),
         ({"data_dir": ""}, "data_dir must be a text"),
-        ({"ranks": 3}, "There is no field 'ranks'"),
+        ({"ranks": 3}, "A training has no field 'ranks'"),
         ({"dpo_beta": 0.2}, "dpo_beta belongs to the method dpo, and the method is sft."),
         ({"method": "dpo", "sft_scope": "full"}, "sft_scope belongs to sft and orpo"),
         ({"sft_warmup_iters": 300}, "sft_warmup_iters must be less than iters"),
@@ -111,3 +111,34 @@ def test_scope_follows_the_method() -> None:
 def test_requires_paths() -> None:
     with pytest.raises(UsageProblem, match="adapter_path"):
         require_paths(make_config({"model_dir": "m", "data_dir": "d"}))
+
+
+@pytest.mark.parametrize("suffix", [".toml", ".yaml", ".json"])
+def test_files_of_rubbish(tmp_path: Path, suffix: str) -> None:
+    for content in (
+        {
+            ".toml": "rank = 4\nrank = 5",
+            ".yaml": "rank: 4\nrank: 5",
+            ".json": '{"rank":4,"rank":5}',
+        },
+        {".toml": "a = " + "[" * 9999, ".yaml": "[" * 9999, ".json": "[" * 99999},
+    ):
+        file = tmp_path / f"bad{suffix}"
+        file.write_text(content[suffix])
+        with pytest.raises(UsageProblem):
+            read_config_file(file)
+
+
+def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "train.toml"
+    file.write_bytes(b"\xef\xbb\xbfrank = 8\n")
+    assert read_config_file(file) == {"rank": 8}
+
+
+def test_names_what_was_meant_and_where() -> None:
+    with pytest.raises(UsageProblem) as caught:
+        make_config({"learning-rate": 1}, where=("{} in a{b}.toml",))
+    assert "no field 'learning-rate' in a{b}.toml." in caught.value.message
+    assert caught.value.hint == "Did you mean learning_rate?"
+    with pytest.raises(UsageProblem, match="must be a text"):
+        make_config({"adapter_path": "a\ud800b"})

@@ -84,7 +84,7 @@ def test_one_is_cancelled_and_keeps_a_checkpoint(
     [
         ({"sft_scope": "sideways"}, "sft_scope must be "),
         ({"rank": "many"}, "rank must be "),
-        ({"of_tomorrow": 1}, "There is no field 'of_tomorrow' "),
+        ({"of_tomorrow": 1}, "A training has no field 'of_tomorrow'"),
         ({"data_dir": "/no/such/data"}, "/no/such/data/train.jsonl not found"),
     ],
 )
