@@ -10,6 +10,7 @@ import typer
 from commands._shared.completion import adapters, models
 from commands._shared.options import JsonOption
 from core.errors import MlxbunError, UsageProblem
+from core.paths import expanded
 
 if TYPE_CHECKING:
     from commands._shared.session import Session
@@ -64,7 +65,7 @@ def fuse(
     from core.train.fuse import fuse as fuse_folders
     from core.train.run import describe_fused
 
-    target = output.expanduser()
+    target = expanded(output)
     try:
         with console.progress() as on_progress:
             done = fuse_folders(base.folder, card.folder, target, on_progress=on_progress)

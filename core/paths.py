@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
@@ -109,3 +109,10 @@ def atomic_write(target: Path) -> Iterator[IO[bytes]]:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def expanded(name: str | Path) -> Path:
+    """Return a path as somebody wrote it, `~` read as a home; nobody's home stays as it is."""
+    with suppress(RuntimeError):
+        return Path(name).expanduser()
+    return Path(name)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from commands.bench.show import amount, bare, run_as_json
 from core.figures import FigureStore, machine_key
+from core.paths import expanded
 
 if TYPE_CHECKING:
     from commands._shared.console import Console
@@ -55,7 +55,7 @@ def show_history(model: str | None, limit: int, *, session: Session, console: Co
 def _model_id(model: str | None) -> str | None:
     """Return what a model is called in the store: a folder goes by its name."""
     if model and (model.startswith(("/", "./", "../", "~")) or model in (".", "..")):
-        return Path(model).expanduser().resolve().name
+        return expanded(model).resolve().name
     return model
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import difflib
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import MlxbunError, UsageProblem
-from core.paths import atomic_write
+from core.paths import atomic_write, expanded
 from core.sessions.export import exporter
 from core.sessions.text import clean
 from core.settings import parse_setting
@@ -114,7 +113,7 @@ def _undo(chat: Chat, _argument: str) -> None:
 def _save(chat: Chat, argument: str, *, over: bool = False) -> None:
     if not chat.diary.conversation.messages:
         raise UsageProblem("There is nothing to save yet.")
-    target = Path(argument or f"{chat.diary.name or 'conversation'}.md").expanduser()
+    target = expanded(argument or f"{chat.diary.name or 'conversation'}.md")
     export = exporter(target.suffix)
     if target.exists() and not over:
         raise UsageProblem(f"{target} is there already.", hint=f"`/save! {target}` writes over it.")

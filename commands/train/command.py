@@ -11,6 +11,7 @@ from commands.train.showing import show_result, shown_events
 from core.errors import UsageProblem
 from core.jobs.lease import hold_lease
 from core.train.config import make_config, read_config_file
+from core.train.events import Stage
 from core.train.run import prepare_training, run_training
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from commands._shared.session import Session
     from core.settings import Settings
     from core.train.config import TrainConfig
+    from core.train.events import TrainEvent
 
 _NO_NAME = re.compile(r"[^\w.-]+")
 
@@ -80,13 +82,19 @@ def run_train(
         return
     with (
         hold_lease(session.paths.lease_file, what="mlxbun train", on_wait=None),
-        Interrupts() as interrupts,
-        shown_events(console) as on_event,
+        Interrupts(console.note) as interrupts,
+        shown_events(console) as show,
     ):
+
+        def hear(event: TrainEvent, /) -> None:
+            if isinstance(event, Stage) and event.stage == "training":
+                interrupts.begin()
+            show(event)
+
         result = run_training(
             config,
             **places,
-            on_event=on_event,
+            on_event=hear,
             on_progress=console.quarters(),
             should_stop=interrupts.pressed,
             resume=resume,

@@ -45,6 +45,9 @@ def show_result(result: TrainResult, config: TrainConfig, console: Console) -> N
     if console.json_mode:
         console.event({"event": "done", **asdict(result)})
         return
+    if not result.adapter_step:
+        console.note("stopped before the first step: there is nothing to keep")
+        return
     ends = {"done": "finished", "early": "ended early", "stopped": "stopped"}
     console.note(f"{ends[result.ended]} at step {result.step} in {format_seconds(result.seconds)}")
     rows = [

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from commands.train.showing import shown_events
 from core.errors import NotFound
-from core.train.checkpoint_lock import is_training
 from core.train.events import Metric
+from core.train.folder import is_training
 from core.train.plot import METRICS
 
 if TYPE_CHECKING:

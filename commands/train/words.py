@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from core.errors import UsageProblem
+from core.paths import expanded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,4 +42,4 @@ def read_words(words: list[str], options: Mapping[str, Any]) -> Asked:
     for name, value in options.items():
         if name != "json" and value not in (None, False):
             raise UsageProblem(f"--{name.replace('_', '-')} trains, and `train watch` only shows.")
-    return Asked(watch=Path(words[1]).expanduser())
+    return Asked(watch=expanded(words[1]))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from core.errors import BadModelFiles, NotFound
+from core.paths import expanded
+from core.registry.files import printable
 
 WEIGHTS = "adapters.safetensors"
 """The file with an adapter's matrices."""
@@ -28,10 +30,10 @@ def find_adapter(name: str, *, cache: Path | None = None) -> Path:
         NotFound: there is no such folder.
         BadModelFiles: it holds no adapter.
     """
-    folder = _kept(name, cache) or Path(name).expanduser()
-    if not folder.is_dir():
+    folder = _kept(name, cache) or expanded(name)
+    if not _is_folder(folder):
         raise NotFound(
-            f"There is no adapter {name}.",
+            f"There is no adapter {printable(name, 200)}.",
             hint="Name its folder, or one that `mlxbun adapters list` shows.",
         )
     for file in (WEIGHTS, CONFIG):
@@ -45,7 +47,15 @@ def find_adapter(name: str, *, cache: Path | None = None) -> Path:
 
 def _kept(name: str, cache: Path | None) -> Path | None:
     """Return the kept adapter of that name; a folder of that name goes before it."""
-    if cache is None or "/" in name or Path(name).is_dir():
+    if cache is None or "/" in name or _is_folder(Path(name)):
         return None
     places = (root / name for root in adapter_folders(cache))
     return next((place for place in places if (place / WEIGHTS).is_file()), None)
+
+
+def _is_folder(path: Path) -> bool:
+    """Return whether there is such a folder; names that no folder can have are none."""
+    try:
+        return path.is_dir()
+    except (OSError, ValueError):
+        return False

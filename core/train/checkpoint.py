@@ -7,7 +7,7 @@ the rows and the dropout follow from the seed and the step, so nothing else is r
 from __future__ import annotations
 
 import json
-import re
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,10 @@ from core.errors import NotFound, StoreCorrupt, UsageProblem
 from core.paths import atomic_write
 from core.train.config import TrainConfig, config_as_json
 from core.train.events import Before
+from core.train.folder import CHECKPOINTS, checkpoints_in
 from core.train.lora import Arrays
 
-FOLDER = "checkpoints"
-"""Where they lie in an adapter's folder."""
-
 _KEPT = 2  # the last ones; older ones go
-_NAME = re.compile(r"step-(\d{8,})\.safetensors")
 # What must be the same for a training to be the same one.
 _SAME = (
     "method",
@@ -95,12 +92,18 @@ def save_checkpoint(
         "config": json.dumps(config_as_json(config)),
         "data": data,
     }
-    file = folder / FOLDER / f"step-{checkpoint.progress.step:08}.safetensors"
+    file = _file(folder, checkpoint.progress.step)
     with atomic_write(file) as out:
         out.write(safetensors.numpy.save(arrays, metadata=metadata))
-    for old in _files(folder)[:-_KEPT]:
+    for old in checkpoints_in(folder)[:-_KEPT]:
         old.unlink(missing_ok=True)
     return file
+
+
+def drop_checkpoint(folder: Path, step: int) -> None:
+    """Take away the checkpoint of a step, if there is one and the disk lets us."""
+    with suppress(OSError):
+        _file(folder, step).unlink(missing_ok=True)
 
 
 def load_checkpoint(folder: Path, config: TrainConfig, *, data: str) -> Checkpoint:
@@ -116,7 +119,7 @@ def load_checkpoint(folder: Path, config: TrainConfig, *, data: str) -> Checkpoi
         StoreCorrupt: it cannot be read.
         UsageProblem: it is of another training.
     """
-    files = _files(folder)
+    files = checkpoints_in(folder)
     if not files:
         raise NotFound(
             f"There is no checkpoint in {folder} to go on from.",
@@ -146,15 +149,8 @@ def load_checkpoint(folder: Path, config: TrainConfig, *, data: str) -> Checkpoi
     )
 
 
-def has_checkpoint(folder: Path) -> bool:
-    """Return whether there is a checkpoint to go on from."""
-    return bool(_files(folder))
-
-
-def _files(folder: Path) -> list[Path]:
-    """Return the checkpoints, the oldest first."""
-    found = (file for file in (folder / FOLDER).glob("*") if _NAME.fullmatch(file.name))
-    return sorted(found, key=lambda file: int(file.stem.removeprefix("step-")))
+def _file(folder: Path, step: int) -> Path:
+    return folder / CHECKPOINTS / f"step-{step:08}.safetensors"
 
 
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:

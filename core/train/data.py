@@ -9,16 +9,18 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import NotFound, UsageProblem
+from core.paths import expanded
+from core.registry.files import printable
 from core.train.encode import Encoded, EncodedPair, Encoder, Item
 from core.train.examples import FORMATS, Example, RowProblem, format_of, read_example
 from core.train.rows import SUFFIXES, BrokenRow, RawRow, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from pathlib import Path
 
     from core.engine.tokenizer import Tokenizer
     from core.train.config import TrainConfig
@@ -110,7 +112,7 @@ def load_dataset(config: TrainConfig, tokenizer: Tokenizer) -> Dataset:
             of a kind that the method learns from.
     """
     assert config.data_dir is not None
-    train_file, valid_file = find_files(Path(config.data_dir).expanduser())
+    train_file, valid_file = find_files(expanded(config.data_dir))
     if valid_file and config.valid_split:
         raise UsageProblem(
             f"valid_split does nothing: {valid_file.name} is the validation data.",
@@ -150,9 +152,13 @@ def find_files(path: Path) -> tuple[Path, Path | None]:
         NotFound: there is no training file.
         UsageProblem: there are several.
     """
-    if path.is_file():
-        return path, None
-    train, valid = _one_of(path, "train"), _one_of(path, "valid")
+    try:
+        if path.is_file():
+            return path, None
+        train, valid = _one_of(path, "train"), _one_of(path, "valid")
+    except OSError as problem:  # a name that no file can have, a folder that is closed to us
+        told = printable(str(path), 200)
+        raise UsageProblem(f"{told} cannot be read: {problem.strerror}.") from problem
     if train is None:
         raise NotFound(
             f"{path / 'train.jsonl'} not found",

@@ -14,14 +14,14 @@ from typing import Any, Literal
 import mlx.core as mx
 
 from core.engine.device import memory_now
-from core.errors import MlxbunError, UsageProblem
-from core.paths import atomic_write
+from core.errors import MlxbunError
+from core.paths import atomic_write, expanded
 from core.train.adapter import write_adapter
 from core.train.batches import BatchOrder, in_order
 from core.train.checkpoint import (
     Checkpoint,
     Progress,
-    has_checkpoint,
+    drop_checkpoint,
     load_checkpoint,
     save_checkpoint,
 )
@@ -37,6 +37,7 @@ from core.train.events import (
     TrainResult,
     event_as_json,
 )
+from core.train.folder import checkpoints_in
 from core.train.lora import set_trainable, trainable
 from core.train.model import TrainModel
 from core.train.plot import METRICS
@@ -79,7 +80,7 @@ class Training:
         self._on_event = on_event
         self._should_stop = should_stop
         self._clock = clock
-        self._folder = Path(config.adapter_path).expanduser()
+        self._folder = expanded(config.adapter_path)
         self._stepper = Stepper(config, trained.model, trained.split)
         self._optimizer = Optimizer(config, trainable(trained.model))
         lengths = tuple(map(item_length, data.train))
@@ -97,7 +98,7 @@ class Training:
 
         Raises:
             NotFound: there is no checkpoint to go on from.
-            UsageProblem: the folder is taken, or its checkpoint is of another training.
+            UsageProblem: its checkpoint is of another training.
             MlxbunError: the loss exploded, or the adapter cannot be written.
         """
         if self._stepper.note:
@@ -110,11 +111,9 @@ class Training:
         return self._finish(ended)
 
     def _begin(self) -> None:
-        if has_checkpoint(self._folder) or (self._folder / "adapters.safetensors").exists():
-            raise UsageProblem(
-                f"{self._folder} holds an adapter already.",
-                hint="Go on with --resume, or name another folder with --adapter-path.",
-            )
+        # What another one told that ended before it had anything to keep.
+        stale = self._folder / METRICS
+        self._try_write("metrics", lambda: stale.unlink(missing_ok=True))
         self._say("measuring", f"measuring the loss of {self._measured_on} rows before training")
         before = _plain(self._measure())
         self._progress = replace(self._progress, before=before)
@@ -162,7 +161,8 @@ class Training:
         batches = self._order.step(step, config.grad_accumulation_steps)
         result, grads = self._stepper.gradients(self._data.train, batches, step)
         if not (math.isfinite(result.grad_norm) and result.loss <= config.loss_limit):
-            raise self._exploded(step, result)
+            told = f"at step {step} (gradient norm {result.grad_norm:.4g})"
+            raise self._exploded(result.loss, told, weights=step - 1)
         rate = learning_rate(
             step,
             peak=config.learning_rate,
@@ -181,8 +181,7 @@ class Training:
 
     def _validate(self, step: int) -> Ended | None:
         """Measure the validation rows; keep the adapter where it is the best so far."""
-        found = _plain(self._measure())
-        self._note_validation(found)
+        found = self._measured_now(step)
         if self._progress.best_loss is None or found.loss < self._progress.best_loss:
             self._progress = replace(self._progress, best_loss=found.loss, best_step=step, stale=0)
             self._try_write("best adapter", self._write_adapter)
@@ -199,22 +198,25 @@ class Training:
     def _finish(self, ended: Ended) -> TrainResult:
         """Measure what was trained, and leave the best of it in the folder."""
         step = self._progress.step
+        if not step:
+            return self._result(ended, kept=0, after=self._progress.before)
         self._say("saving", "measuring the loss after training, and saving")
         if self._config.save_checkpoints or ended == "stopped":
             self._save()
-        last = _plain(self._measure()) if step else self._progress.before
-        if step:
-            self._note_validation(last)
+        last = self._measured_now(step)
         best = self._progress.best_loss
         if best is not None and best <= last.loss and self._progress.best_step != step:
             kept, after = self._progress.best_step, self._measured_best(last)
         else:
             kept, after = step, last
             self._write_final()
+        return self._result(ended, kept=kept, after=after)
+
+    def _result(self, ended: Ended, *, kept: int, after: Before) -> TrainResult:
         return TrainResult(
             adapter_path=str(self._folder),
             ended=ended,
-            step=step,
+            step=self._progress.step,
             adapter_step=kept,
             before=self._progress.before,
             after=after,
@@ -224,13 +226,22 @@ class Training:
             memory_bytes=memory_now().peak,
         )
 
+    def _measured_now(self, step: int) -> Before:
+        """Return what the adapter of a step is measured at, unless that is beyond all limits."""
+        found = _plain(self._measure())
+        self._note_validation(found)
+        if not found.loss <= self._config.loss_limit:
+            raise self._exploded(found.loss, f"as measured after step {step}", weights=step)
+        return found
+
     def _measured_best(self, last: Before) -> Before:
         """Return what was measured of the best step, as its validation told."""
         for line in _metric_lines(self._folder / METRICS):
             if line.get("kind") == "val" and line.get("step") == self._progress.best_step:
+                perplexity = line.get("perplexity")
                 return Before(
                     loss=float(line["loss"]),
-                    perplexity=float(line["perplexity"]),
+                    perplexity=math.inf if perplexity is None else float(perplexity),
                     accuracy=line.get("accuracy"),
                     reward_margin=line.get("reward_margin"),
                 )
@@ -320,23 +331,36 @@ class Training:
                 Note(line=f"The {what} could not be written: {reason}. Training goes on.")
             )
 
-    def _exploded(self, step: int, result: StepResult) -> MlxbunError:
-        """Leave the last good adapter in the folder, and return what to raise."""
-        became = f"{result.loss:.4g}" if math.isfinite(result.loss) else "no number"
-        if self._progress.best_loss is None and self._saved_step > 0:
-            self._restore_last_good()
-        kept = self._progress.best_step or max(0, self._saved_step)
+    def _exploded(self, loss: float, when: str, *, weights: int) -> MlxbunError:
+        """Leave the last good adapter in the folder, and return what to raise.
+
+        Args:
+            loss: that is too high, or no number.
+            when: words that say so.
+            weights: the step whose adapter gave it. Its checkpoint goes.
+        """
+        drop_checkpoint(self._folder, weights)
+        there = bool(checkpoints_in(self._folder))
+        kept = self._progress.best_step
+        if self._progress.best_loss is None:
+            kept = self._restore_last_good() if there else 0
+        became = f"{loss:.4g}" if math.isfinite(loss) else "no number"
         told = f"The adapter of step {kept} is kept." if kept else "No adapter was kept."
+        on = "go on with --resume" if there else "begin again"
         return MlxbunError(
-            f"The loss became {became} at step {step} (gradient norm {result.grad_norm:.4g}). "
-            f"{told}",
-            hint="Lower learning_rate, or set grad_clip_norm, and go on with --resume.",
+            f"The loss became {became} {when}. {told}",
+            hint=f"Lower learning_rate, or set grad_clip_norm, and {on}.",
         )
 
-    def _restore_last_good(self) -> None:
-        found = load_checkpoint(self._folder, self._config, data=self._fingerprint)
+    def _restore_last_good(self) -> int:
+        """Write the adapter of the last checkpoint, and return its step; 0: it cannot be read."""
+        try:
+            found = load_checkpoint(self._folder, self._config, data=self._fingerprint)
+        except MlxbunError:
+            return 0
         set_trainable(self._trained.model, found.adapter)
         self._try_write("adapter", self._write_adapter)
+        return found.progress.step
 
     def _say(self, stage: str, message: str) -> None:
         done = self._progress.step / self._config.iters

@@ -7,19 +7,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
 
 from core.engine.start import find_model
 from core.errors import BackendMissing
 from core.machine.compute import prepare_compute
+from core.paths import expanded
 from core.progress import ignore_progress
 from core.provenance import EvalFigure, Origin, Provenance, is_repo_id, write_provenance
 from core.train.config import recipe_of, require_paths
 from core.train.events import Note, Stage
+from core.train.folder import only_training, require_free
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from core.paths import Paths
     from core.progress import OnProgress
@@ -74,21 +76,20 @@ def run_training(
             the adapter cannot be written; another process trains into the same folder.
     """
     require_paths(config)
-    prepared = prepare_training(
-        config,
-        settings=settings,
-        paths=paths,
-        environ=environ,
-        on_event=on_event,
-        on_progress=on_progress,
-    )
-    from core.train.checkpoint_lock import only_training
-    from core.train.loop import Training
-    from core.train.plot import write_plots
-
     assert config.adapter_path is not None
-    folder = Path(config.adapter_path).expanduser()
+    folder = expanded(config.adapter_path)
     with only_training(folder):
+        require_free(folder, resume=resume)
+        prepared = prepare_training(
+            config,
+            settings=settings,
+            paths=paths,
+            environ=environ,
+            on_event=on_event,
+            on_progress=on_progress,
+        )
+        from core.train.loop import Training
+
         training = Training(
             config,
             prepared.trained,
@@ -98,14 +99,22 @@ def run_training(
             should_stop=should_stop,
         )
         result = training.run(resume=resume)
-        try:
-            write_provenance(folder, describe(prepared, result))
-            for note in write_plots(folder):
-                on_event(Note(line=note))
-        except OSError as problem:
-            told = problem.strerror or problem
-            on_event(Note(line=f"What tells of the adapter could not be written: {told}."))
+        if result.adapter_step:
+            _leave_words(folder, prepared, result, on_event)
     return result
+
+
+def _leave_words(folder: Path, prepared: Prepared, result: TrainResult, on_event: OnEvent) -> None:
+    """Leave beside an adapter where it comes from, and its curves."""
+    from core.train.plot import write_plots
+
+    try:
+        write_provenance(folder, describe(prepared, result))
+        for note in write_plots(folder):
+            on_event(Note(line=note))
+    except OSError as problem:
+        told = problem.strerror or problem
+        on_event(Note(line=f"What tells of the adapter could not be written: {told}."))
 
 
 def prepare_training(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from litestar import Request, Response, post
@@ -24,6 +23,7 @@ from commands.serve.wire.finetune import (
 from core.errors import MlxbunError
 from core.jobs.launch import start_job
 from core.jobs.store import JobStore
+from core.paths import expanded
 
 if TYPE_CHECKING:
     from commands.serve.serving import ServeOptions, Serving
@@ -76,6 +76,6 @@ def _inspect(path: str) -> DatasetFacts:
     from core.train.data import inspect_dataset
 
     try:
-        return facts_body(inspect_dataset(Path(path).expanduser()))
+        return facts_body(inspect_dataset(expanded(path)))
     except MlxbunError as problem:
         return no_facts_body(problem.message)

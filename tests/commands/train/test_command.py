@@ -157,6 +157,23 @@ def test_ctrl_c_saves_and_the_same_command_goes_on(place: Path, environ: dict[st
     assert events(done)[-1]["step"] == step + 2, done.stderr
 
 
+def test_ctrl_c_before_the_first_step_ends_at_once(place: Path, environ: dict[str, str]) -> None:
+    out = place / "out"
+    write_rows(place / "data", sums(4000, 20), "valid.jsonl")  # takes a while to be measured
+    words = [SCRIPT, "train", str(place / "model"), "--data", str(place / "data"), *_QUICK]
+    words += ["--adapter-path", str(out), "--json"]
+    process = subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    for line in process.stdout:
+        if json.loads(line).get("stage") == "measuring":
+            break
+    process.send_signal(signal.SIGINT)
+    assert all("kind" not in json.loads(line) for line in process.stdout)
+    assert process.wait(timeout=60) == 130
+    process.stdout.close()
+    assert not out.exists()
+
+
 def test_watching_follows_a_training_that_runs(place: Path, environ: dict[str, str]) -> None:
     out = place / "out"
     words = [SCRIPT, "train", str(place / "model"), "--data", str(place / "data"), *_QUICK]

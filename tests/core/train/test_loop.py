@@ -21,8 +21,8 @@ import core.train.adapter
 import core.train.checkpoint
 from core.errors import AlreadyRunning, MlxbunError, NotFound, UsageProblem
 from core.provenance import read_provenance
-from core.train.checkpoint_lock import only_training
 from core.train.events import Metric, Note, Saved, TrainEvent
+from core.train.folder import only_training
 from core.train.plot import read_curves
 from tests.core.train.runs import config_of, run, sums, write_rows
 from tests.tiny import make_model
@@ -167,14 +167,57 @@ def test_asked_to_stop_it_saves_and_goes_on(place: Path) -> None:
 
 
 def test_an_exploding_loss_keeps_the_last_good_adapter(place: Path) -> None:
-    config = config_of(place, iters=20, learning_rate=10.0, loss_limit=20.0, steps_per_save=1)
-    with pytest.raises(MlxbunError, match=r"The loss became .* at step \d+") as problem:
-        run(config, place / "home")
+    warm = config_of(place, iters=6, learning_rate=0.001, steps_per_save=1)
+    good = run(warm, place / "home", should_stop=lambda: has_step(place / "out", 3))
+    assert good.step == 3
+    wild = config_of(place, iters=20, learning_rate=10.0, loss_limit=15.0, steps_per_save=1)
+    with pytest.raises(MlxbunError, match=r"The loss became .* at step 5 .* step 3 is") as problem:
+        run(wild, place / "home", resume=True)
     assert problem.value.hint is not None
     assert "learning_rate" in problem.value.hint
-    assert all(np.isfinite(array).all() for array in adapter(place / "out").values())
-    resumed = config_of(place, iters=20, learning_rate=1e-6, loss_limit=1000.0)
-    assert run(resumed, place / "home", resume=True).step == 20
+    assert not has_step(place / "out", 4)
+    calm = config_of(place, iters=6, learning_rate=0.001, steps_per_save=1)
+    assert run(calm, place / "home", resume=True).step == 6
+    other = config_of(place, iters=6, learning_rate=0.001, adapter_path=str(place / "other"))
+    run(other, place / "home")
+    assert same(adapter(place / "out"), adapter(place / "other"))
+
+
+def has_step(folder: Path, step: int) -> bool:
+    return (folder / "checkpoints" / f"step-{step:08}.safetensors").exists()
+
+
+def test_a_last_step_that_explodes_is_told(place: Path) -> None:
+    config = config_of(place, iters=1, learning_rate=10.0, loss_limit=13.0)
+    with pytest.raises(MlxbunError, match=r"as measured after step 1. No adapter was kept."):
+        run(config, place / "home")
+    assert not (place / "out" / "adapters.safetensors").exists()
+    tame = config_of(place, iters=1, learning_rate=0.001)
+    assert run(tame, place / "home").step == 1
+    lines = (place / "out" / "metrics.jsonl").read_text().splitlines()
+    assert [json.loads(line)["step"] for line in lines] == [0, 1, 1]
+
+
+def test_stopped_before_the_first_step_it_leaves_nothing(place: Path) -> None:
+    result = run(config_of(place), place / "home", should_stop=lambda: True)
+    assert (result.ended, result.step, result.adapter_step) == ("stopped", 0, 0)
+    assert run(config_of(place), place / "home").ended == "done"
+
+
+def test_a_folder_that_cannot_be_written_is_told_first(place: Path) -> None:
+    (place / "file").write_text("")
+    config = config_of(place, adapter_path=str(place / "file" / "out"), model_dir="none")
+    with pytest.raises(MlxbunError, match="cannot be written to"):
+        run(config, place / "home")
+    with pytest.raises(NotFound, match="There is no model"):
+        run(config_of(place, model_dir="none"), place / "home")
+    assert not (place / "out").exists()
+
+
+@pytest.mark.parametrize("data", ["~nobody-of-that-name/x", "x" * 5000])
+def test_data_that_no_folder_can_hold(place: Path, data: str) -> None:
+    with pytest.raises((NotFound, UsageProblem)):
+        run(config_of(place, data_dir=data), place / "home")
 
 
 def test_the_best_adapter_is_kept_and_training_ends_early(place: Path) -> None:
