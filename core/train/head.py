@@ -110,8 +110,16 @@ def _with_kept_gradient(head: Head, hidden: mx.array, targets: mx.array) -> mx.a
 
     @mx.custom_function
     def both(h: mx.array) -> tuple[mx.array, mx.array]:
-        ones = mx.ones(targets.shape, mx.float32)
-        (values,), (gradient,) = mx.vjp(lambda h: _logps(head, h, targets), [h], [ones])
+        # ∂ log p / ∂ logits = [is the target] - softmax, whose exponentials log p needs as well.
+        plain = head(h)
+        logits = plain.astype(mx.float32)  # [N, V]
+        most = logits.max(axis=-1, keepdims=True)
+        powers = mx.exp(logits - most)
+        total = powers.sum(axis=-1, keepdims=True)
+        rows = mx.arange(targets.shape[0])
+        values = logits[rows, targets] - (most + mx.log(total)).squeeze(-1)
+        slopes = (powers * (-1 / total)).at[rows, targets].add(1.0)
+        _, (gradient,) = mx.vjp(head, [h], [slopes.astype(plain.dtype)])
         return values, gradient
 
     @both.vjp

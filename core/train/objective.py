@@ -77,9 +77,19 @@ class Scores:
 class Objective:
     """The loss of one method on one model."""
 
-    def __init__(self, config: TrainConfig, model: Any, split: Split) -> None:
-        """Take the configuration and the model with its adapters."""
+    def __init__(
+        self, config: TrainConfig, model: Any, split: Split, *, graded: bool = True
+    ) -> None:
+        """Take the configuration and the model with its adapters.
+
+        Args:
+            config: the method and how it is computed.
+            model: with its adapters.
+            split: its parts.
+            graded: whether gradients will be taken of the scores.
+        """
         self._config = config
+        self._graded = graded
         self._model = model
         self._split = split
         self._kind, self._chunk = _way(config, split)
@@ -103,7 +113,7 @@ class Objective:
             batch: the batch.
             totals: of the step that it is part of.
         """
-        logps = self._logps(states, batch)  # [N]
+        logps = self._logps(states, batch, graded=self._graded)  # [N]
         likelihood = -(batch.likely * logps).sum() / max(1, totals.tokens)
         if not self._config.pairs:
             none = mx.array(0)
@@ -133,7 +143,7 @@ class Objective:
         if self._config.method != "dpo" or batch.key in self._reference:
             return
         with adapters_off(self._model):
-            logps = self._logps(self._split.body(batch.inputs), batch)
+            logps = self._logps(self._split.body(batch.inputs), batch, graded=False)
             sums = batch.of_response @ logps
             mx.eval(sums)
         self._reference[batch.key] = sums
@@ -152,12 +162,11 @@ class Objective:
             self._config.dpo_beta,
         )
 
-    def _logps(self, states: mx.array, batch: Batch) -> mx.array:
+    def _logps(self, states: mx.array, batch: Batch, *, graded: bool) -> mx.array:
+        kind: Kind = "chunked" if self._kind == "flash" and not graded else self._kind
         flat = states.reshape(-1, states.shape[-1])
         picked = flat[batch.positions]  # [N, D]
-        return token_logps(
-            picked, batch.targets, self._split.head, kind=self._kind, chunk=self._chunk
-        )
+        return token_logps(picked, batch.targets, self._split.head, kind=kind, chunk=self._chunk)
 
 
 def make_batch(items: Sequence[Item], key: tuple[int, ...], config: TrainConfig) -> Batch:

@@ -7,8 +7,8 @@ learning rate than A (LoRA+: Hayou et al. 2024, arXiv:2402.12354).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from mlx.optimizers import AdamW
 from core.engine.device import memory_now
 from core.errors import UsageProblem
 from core.train.arrays import number
+from core.train.attention import blocked_attention
 from core.train.backward import (
     Finish,
     Values,
@@ -157,7 +158,7 @@ class Stepper:
         totals = self._objective.totals(rows)
         scores: Scores | None = None
         grads: Arrays = {}
-        with self._memory_savers():
+        with self._savers():
             for place, chosen in enumerate(batches):
                 seed_dropout(self._model, self._config.seed, step, place)
                 batch = self._objective.batch(items, chosen)
@@ -187,14 +188,15 @@ class Stepper:
     def measure(self, items: Sequence[Item], batches: Sequence[tuple[int, ...]]) -> Measured:
         """Return the loss over rows, without dropout."""
         rows = [items[row] for batch in batches for row in batch]
-        objective = Objective(self._config, self._model, self._split)
+        objective = Objective(self._config, self._model, self._split, graded=False)
         totals = objective.totals(rows)
         stop_dropout(self._model)
         scores: Scores | None = None
         for chosen in batches:
             batch = objective.batch(items, chosen)
-            objective.prepare(batch)
-            found = objective.scores(self._split.body(batch.inputs), batch, totals)
+            with blocked_attention(self._model):
+                objective.prepare(batch)
+                found = objective.scores(self._split.body(batch.inputs), batch, totals)
             scores = scores.plus(found) if scores else found
             mx.eval(scores.loss, scores.nll, scores.wins, scores.rewards)
             objective.forget()
@@ -236,8 +238,11 @@ class Stepper:
         with again:
             return value_and_grads(*parts)
 
-    def _memory_savers(self) -> AbstractContextManager[None]:
-        return split_mlps(self._split.layers) if self._config.mlp_split else nullcontext()
+    @contextmanager
+    def _savers(self) -> Iterator[None]:
+        mlps = split_mlps(self._split.layers) if self._config.mlp_split else nullcontext()
+        with blocked_attention(self._model), mlps:
+            yield
 
 
 def _sharing(config: TrainConfig, split: Split) -> tuple[bool, str | None]:
