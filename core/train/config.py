@@ -55,7 +55,9 @@ class TrainConfig:
         "quantization's KL (by_kl).",
     )
     target_modules: tuple[str, ...] = _field(
-        PROJECTIONS, Names(), "The linear layers that get LoRA, by name, with commas between."
+        PROJECTIONS,
+        Names(),
+        "The linear layers that get LoRA, by the ends of their names, with commas between.",
     )
     num_layers: int = _field(
         0, WholeNumber(0, 10_000), "Train the last N transformer layers; 0: all."

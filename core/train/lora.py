@@ -23,12 +23,17 @@ from mlx.utils import tree_flatten, tree_unflatten
 from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
 
 from core.errors import UsageProblem
+from core.train.config import PROJECTIONS
 
 Arrays = dict[str, mx.array]
 """Parameters or gradients by their paths in the model."""
 
 _PLAIN = (nn.Linear, nn.QuantizedLinear)
 _SWITCH = (SwitchLinear, QuantizedSwitchLinear)
+# Layers that choose among experts or tokens, by the names that architectures give them: whoever
+# does not name them does not want them trained.
+_CHOOSERS = {"gate", "router", "classifier", "layer", "shared_expert_gate", "weights_proj"}
+_CHOOSING = {"router", "indexer"}
 
 
 class _Adapter(nn.Module):  # type: ignore[misc]  # MLX tells no types
@@ -109,6 +114,8 @@ class Target:
     """In its transformer layer: `self_attn.q_proj`."""
     bits: float
     """Of its weights."""
+    experts: int
+    """That it is made of; 0: it is none of a mixture."""
 
 
 def find_targets(model: Any, modules: tuple[str, ...], num_layers: int) -> list[Target]:
@@ -116,7 +123,9 @@ def find_targets(model: Any, modules: tuple[str, ...], num_layers: int) -> list[
 
     Args:
         model: an mlx-lm model whose weights are as on disk, so that their bits can be told.
-        modules: last parts of their names.
+        modules: last parts of their names, or more than one: `shared_expert.up_proj`. Where they
+            are `PROJECTIONS` and the model has not all of those, every linear layer is meant but
+            those that choose: architectures name their projections in many ways.
         num_layers: how many transformer layers from the last on; 0: all.
 
     Raises:
@@ -125,17 +134,41 @@ def find_targets(model: Any, modules: tuple[str, ...], num_layers: int) -> list[
     layers = list(model.layers)[-num_layers:]
     paths = {id(module): path for path, module in model.named_modules()}
     named = [pair for layer in layers for pair in _linears(layer)]
-    available = {key.rsplit(".", 1)[-1] for key, _ in named}
-    if missing := [name for name in modules if name not in available]:
-        raise UsageProblem(
-            f"target_modules names {missing[0]!r}, which no layer of this model has.",
-            hint=f"There are {', '.join(sorted(available))}.",
-        )
+    names = _named(modules, [key for key, _ in named])
     return [
-        Target(path=paths[id(module)], key=key, bits=_bits(module))
+        Target(
+            path=paths[id(module)],
+            key=key,
+            bits=_bits(module),
+            experts=module.num_experts if isinstance(module, _SWITCH) else 0,
+        )
         for key, module in named
-        if key.rsplit(".", 1)[-1] in modules
+        if any(_means(name, key) for name in names)
     ]
+
+
+def _named(modules: tuple[str, ...], keys: list[str]) -> tuple[str, ...]:
+    """Return which of a model's layers are meant, by the ends of their names."""
+    missing = [name for name in modules if not any(_means(name, key) for key in keys)]
+    if not missing:
+        return modules
+    usual = tuple(key for key in dict.fromkeys(keys) if not _chooses(key))
+    if modules == PROJECTIONS and usual:
+        return usual
+    available = sorted({key.rsplit(".", 1)[-1] for key in keys})
+    raise UsageProblem(
+        f"target_modules names {missing[0]!r}, which no layer of this model has.",
+        hint=f"There are {', '.join(available)}." if available else None,
+    )
+
+
+def _means(name: str, key: str) -> bool:
+    return key == name or key.endswith(f".{name}")
+
+
+def _chooses(key: str) -> bool:
+    *within, last = key.split(".")
+    return last in _CHOOSERS or not _CHOOSING.isdisjoint(within)
 
 
 def mount(
@@ -223,7 +256,12 @@ def derived_key(*parts: int | str) -> Any:
 
 
 def _linears(layer: Any) -> list[tuple[str, Any]]:
-    return [(key, m) for key, m in layer.named_modules() if isinstance(m, _PLAIN + _SWITCH)]
+    # What brings a LoRA of its own along gives something else than one array.
+    return [
+        (key, m)
+        for key, m in layer.named_modules()
+        if isinstance(m, _PLAIN + _SWITCH) and not hasattr(m, "to_lora")
+    ]
 
 
 def _bits(module: Any) -> float:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,16 +21,20 @@ from core.engine.loader import (
     unpack_weights,
 )
 from core.engine.tokenizer import Tokenizer
-from core.train.config import TrainConfig
+from core.errors import MlxbunError, UsageProblem
+from core.train.config import PROJECTIONS, TrainConfig
 from core.train.head import Split, split_model
 from core.train.lora import Target, find_targets, mount, trainable
-from core.train.ranks import read_kl, scaled_ranks
+from core.train.ranks import KL_FILE, read_kl, scaled_ranks, without_kl
 from core.units import format_bytes
 
 if TYPE_CHECKING:
     from core.engine.tokenizer_card import CardShelf
     from core.machine.compute import ComputePlan
     from core.machine.threads import ThreadKeeper
+
+OnNote = Callable[[str], None]
+"""Hears a sentence that is worth knowing."""
 
 # The share of the budget that unpacked weights may take: the rest is for activations.
 _UNPACKED_SHARE = 0.6
@@ -73,7 +78,7 @@ def load_train_model(
     plan: ComputePlan,
     memory_budget_gb: float | None,
     shelf: CardShelf | None,
-    on_note: Callable[[str], None],
+    on_note: OnNote,
 ) -> TrainModel:
     """Load a model and put fresh adapters on it.
 
@@ -94,23 +99,117 @@ def load_train_model(
         mx.disable_compile()
     budget = plan.budget_bytes(memory_budget_gb, recommended_working_set())
     refuse_oversized(folder, budget)
+    read = _read(folder, shelf)
+    # Before unpacking, which makes all bits the same.
+    targets = _targets(read.model, config, on_note)
+    ranks = _ranks(config, targets, folder, on_note)
+    with blaming_files(folder):
+        loaded_as = _settle(read, plan, budget, on_note=on_note)
+        mx.eval(read.model.parameters())
+    weights = sum(array.nbytes for _, array in tree_flatten(read.model.parameters()))
+    with blaming_architecture(str(read.config.get("model_type", "unknown"))):
+        split = _split(read.model, on_note)
+        _mount(read.model, ranks, config)
+    return TrainModel(
+        model=read.model,
+        split=split,
+        tokenizer=read.tokenizer,
+        targets=tuple(targets),
+        config=read.config,
+        parameters=read.parameters,
+        weights_bytes=weights,
+        budget_bytes=budget,
+        loaded_as=loaded_as,
+        threads=plan.threads,
+    )
+
+
+@contextmanager
+def blaming_architecture(kind: str) -> Iterator[None]:
+    """Turn what an architecture raises that cannot be trained into an error of ours.
+
+    Raises:
+        UsageProblem: anything was raised that is not our own.
+    """
+    try:
+        yield
+    except MlxbunError:
+        raise
+    # Foreign code that was written to answer, not to be trained: it fails in ways of its own.
+    except Exception as problem:
+        reason = " ".join(f"{type(problem).__name__}: {problem}".split())[:300]
+        raise UsageProblem(
+            f"The architecture {kind} cannot be trained: mlx-lm's code for it does not allow that "
+            f"({reason}).",
+            hint="Train another model.",
+        ) from problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Read:
+    """A model as its files have it."""
+
+    model: Any
+    """Its weights not evaluated yet."""
+    config: dict[str, Any]
+    """Its config.json."""
+    tokenizer: Tokenizer
+    """Its tokenizer."""
+    parameters: int
+    """Its weights, counted unpacked."""
+
+
+def _read(folder: Path, shelf: CardShelf | None) -> _Read:
     with blaming_files(folder):
         refuse_absurd(folder)
-        model, model_config = load_model(folder, lazy=True)
-        tokenizer = Tokenizer.load(folder, eos_ids=model_config.get("eos_token_id"), shelf=shelf)
+        model, config = load_model(folder, lazy=True)
+        tokenizer = Tokenizer.load(folder, eos_ids=config.get("eos_token_id"), shelf=shelf)
         parameters = int(get_total_parameters(model))
-    # Before unpacking, which makes all bits the same.
+    return _Read(model=model, config=config, tokenizer=tokenizer, parameters=parameters)
+
+
+def _targets(model: Any, config: TrainConfig, on_note: OnNote) -> list[Target]:
+    """Return the layers to train, and tell where they are others than one would think."""
     targets = find_targets(model, config.target_modules, config.num_layers)
-    ranks = _ranks(config, targets, folder)
-    with blaming_files(folder):
-        loaded_as = _settle(
-            model, parameters, describe_storage(model_config), plan, budget, on_note=on_note
+    names = {target.key.rsplit(".", 1)[-1] for target in targets}
+    if config.target_modules == PROJECTIONS and names != set(PROJECTIONS):
+        missing = [name for name in PROJECTIONS if name not in names]
+        on_note(
+            f"This architecture has no {', '.join(missing)}: its linear layers are trained, which "
+            f"are {', '.join(sorted(names))}."
         )
-        mx.eval(model.parameters())
-    weights = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
+    experts = [target for target in targets if target.experts]
+    if experts:
+        on_note(
+            f"{len(experts)} of the {len(targets)} layers that are trained are mixtures of experts "
+            f"({experts[0].experts} each), and every expert gets an adapter of its own: for small "
+            "adapters leave them out with target_modules."
+        )
+    return targets
+
+
+def _ranks(
+    config: TrainConfig, targets: list[Target], folder: Path, on_note: OnNote
+) -> dict[str, int]:
+    kl = read_kl(folder) if config.rank_scaling == "by_kl" else {}
+    bits = {target.path: target.bits for target in targets}
+    ranks = scaled_ranks(config.rank_scaling, config.rank, bits=bits, kl=kl)
+    if kl and (unknown := without_kl(bits, kl)):
+        on_note(
+            f"{KL_FILE} tells no KL of {len(unknown)} of the {len(bits)} layers that are trained, "
+            f"{unknown[0]} among them: they get rank {config.rank}."
+        )
+    return ranks
+
+
+def _split(model: Any, on_note: OnNote) -> Split:
     split = split_model(model)
     if not split.known:
         on_note("The head of this architecture is not known here: its logits are held whole.")
+    return split
+
+
+def _mount(model: Any, ranks: dict[str, int], config: TrainConfig) -> None:
     mount(
         model,
         ranks,
@@ -119,40 +218,15 @@ def load_train_model(
         dropout=config.lora_dropout,
         seed=config.seed,
     )
-    return TrainModel(
-        model=model,
-        split=split,
-        tokenizer=tokenizer,
-        targets=tuple(targets),
-        config=model_config,
-        parameters=parameters,
-        weights_bytes=weights,
-        budget_bytes=budget,
-        loaded_as=loaded_as,
-        threads=plan.threads,
-    )
 
 
-def _ranks(config: TrainConfig, targets: list[Target], folder: Path) -> dict[str, int]:
-    kl = read_kl(folder) if config.rank_scaling == "by_kl" else {}
-    bits = {target.path: target.bits for target in targets}
-    return scaled_ranks(config.rank_scaling, config.rank, bits=bits, kl=kl)
-
-
-def _settle(
-    model: Any,
-    parameters: int,
-    stored_as: str,
-    plan: ComputePlan,
-    budget: int,
-    *,
-    on_note: Callable[[str], None],
-) -> str:
+def _settle(read: _Read, plan: ComputePlan, budget: int, *, on_note: OnNote) -> str:
     """Give the frozen weights the form in which their gradients are quick. Return its name."""
+    model, stored_as = read.model, describe_storage(read.config)
     if plan.machine.backend != "cpu":
         return stored_as
     packed = any(hasattr(module, "scales") for module in model.modules())
-    size = 4 * parameters
+    size = 4 * read.parameters
     if plan.dequantize == "on" or (plan.dequantize == "auto" and size <= _UNPACKED_SHARE * budget):
         unpack_weights(model)
         if packed:

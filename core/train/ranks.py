@@ -1,20 +1,22 @@
 """Which rank each layer gets. Pure Python.
 
-`by_bits`: rank · bits / 4, at least 2: what is stored more coarsely has lost less that an adapter
-could learn on top of it. `by_kl`: the rank follows the layer's share of the divergence that its
-quantization caused; the mean layer gets `rank`.
+`by_bits`: rank · bits / 4, at least 2: a quantizer that weighs layers leaves more bits to those
+that matter more. `by_kl`: rank · KL / median KL, from half the rank to twice, where the KL is what
+the layer's quantization costs the model. Both are mlx-optiq's (`optiq/lora/sensitivity_rank.py`),
+as is the file that KLs are read from.
 """
 
 from __future__ import annotations
 
 import math
+from statistics import median_high
 from typing import TYPE_CHECKING, Any
 
 from core.errors import UsageProblem
 from core.registry.files import read_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
 LEAST = 2
@@ -22,7 +24,9 @@ LEAST = 2
 KL_FILE = "optiq_metadata.json"
 """Where a quantizer leaves each layer's KL divergence, in nats, beside the model."""
 
-_MOST = 4  # times `rank` that a layer gets at most by its KL
+_FEWEST, _MOST = 0.5, 2.0  # times `rank` that a layer gets by its KL
+# What models that see put before the names of the language model's layers.
+_WRAP = "language_model."
 
 
 def scaled_ranks(
@@ -37,61 +41,75 @@ def scaled_ranks(
         kl: layers' paths to the KL divergence of their quantization in nats; for `by_kl` alone.
 
     Raises:
-        UsageProblem: `by_kl`, and a layer's KL is not known.
+        UsageProblem: `by_kl`, and no layer's KL is known.
     """
     if scaling == "by_bits":
-        return {path: max(LEAST, round(rank * width / 4)) for path, width in bits.items()}
+        return {path: max(LEAST, math.ceil(rank * width / 4)) for path, width in bits.items()}
     if scaling == "by_kl":
         return _by_kl(rank, list(bits), kl)
     return dict.fromkeys(bits, rank)
 
 
-def _by_kl(rank: int, paths: Sequence[str], kl: Mapping[str, float]) -> dict[str, int]:
-    missing = [path for path in paths if path not in kl]
-    if missing:
-        raise UsageProblem(
-            f"rank_scaling by_kl needs the KL of {missing[0]}, which {KL_FILE} does not tell.",
-            hint="Use by_bits or constant.",
-        )
-    mean = sum(kl[path] for path in paths) / len(paths)
-    if not mean:
-        return dict.fromkeys(paths, rank)
-    wanted = {path: round(rank * kl[path] / mean) for path in paths}
-    return {path: min(_MOST * rank, max(LEAST, value)) for path, value in wanted.items()}
+def without_kl(paths: Iterable[str], kl: Mapping[str, float]) -> list[str]:
+    """Return the layers whose KL is not known: with `by_kl` they get the rank as configured."""
+    return [path for path in paths if _kl_at(path, kl) is None]
 
 
 def read_kl(folder: Path) -> dict[str, float]:
     """Return the KL divergences that stand beside a model, by the layers' paths.
 
-    The file is an object that holds, perhaps under `layers`, `per_layer` or `sensitivity`, paths
-    with a number or with an object that has it as `kl`.
+    The file is an object with `per_layer`, perhaps within `optimization`: paths of layers to
+    objects that have, among others, `kl`.
 
     Raises:
-        UsageProblem: there is no such file, or it holds none.
+        UsageProblem: there is no such file, or it tells none.
     """
     try:
         content = read_json(folder / KL_FILE)
     except OSError:
         content = None
-    found = _kl_of(content or {})
+    found = _kls_of(content or {})
     if not found:
         raise UsageProblem(
-            f"rank_scaling by_kl needs {KL_FILE} beside the model, with the KL of each layer.",
+            f"rank_scaling by_kl needs {KL_FILE} beside the model, with the KL of its layers.",
             hint="Use by_bits or constant.",
         )
     return found
 
 
-def _kl_of(content: Mapping[str, Any]) -> dict[str, float]:
-    for key in ("layers", "per_layer", "sensitivity"):
-        if isinstance(content.get(key), dict):
-            content = content[key]
-            break
-    values: dict[str, Any] = {
-        path: value.get("kl") if isinstance(value, dict) else value
-        for path, value in content.items()
+def _by_kl(rank: int, paths: Sequence[str], kl: Mapping[str, float]) -> dict[str, int]:
+    known = {path: value for path in paths if (value := _kl_at(path, kl)) is not None}
+    if not known:
+        raise UsageProblem(
+            f"{KL_FILE} tells the KL of no layer that is trained.",
+            hint="Use by_bits or constant, or other target_modules.",
+        )
+    middle = median_high(kl.values())
+
+    def share(path: str) -> float:
+        if path not in known or not middle:
+            return 1.0
+        return min(_MOST, max(_FEWEST, known[path] / middle))
+
+    return {path: max(LEAST, math.ceil(rank * share(path))) for path in paths}
+
+
+def _kl_at(path: str, kl: Mapping[str, float]) -> float | None:
+    """Return a layer's KL, whichever of the two has the wrapper's name before it."""
+    bare = path.removeprefix(_WRAP)
+    return next((kl[name] for name in (path, bare, _WRAP + bare) if name in kl), None)
+
+
+def _kls_of(content: Mapping[str, Any]) -> dict[str, float]:
+    layers = content.get("per_layer")
+    if layers is None and isinstance(content.get("optimization"), dict):
+        layers = content["optimization"].get("per_layer")
+    if not isinstance(layers, dict):
+        return {}
+    told: dict[str, Any] = {
+        path: each.get("kl") for path, each in layers.items() if isinstance(each, dict)
     }
-    return {path: float(value) for path, value in values.items() if _is_kl(value)}
+    return {path: float(value) for path, value in told.items() if _is_kl(value)}
 
 
 def _is_kl(value: Any) -> bool:

@@ -6,6 +6,7 @@ The order matters, as for an engine: a fast BLAS must be in the process before M
 from __future__ import annotations
 
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal, cast
 
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from core.machine.compute import ComputePlan
     from core.paths import Paths
     from core.progress import OnProgress
     from core.provenance import Value
@@ -88,20 +90,26 @@ def run_training(
             on_event=on_event,
             on_progress=on_progress,
         )
-        from core.train.loop import Training
-
-        training = Training(
-            config,
-            prepared.trained,
-            prepared.data,
-            base=prepared.base.model_id,
-            on_event=on_event,
-            should_stop=should_stop,
-        )
-        result = training.run(resume=resume)
+        result = _train(prepared, on_event, should_stop, resume=resume)
         if result.adapter_step:
             _leave_words(folder, prepared, result, on_event)
     return result
+
+
+def _train(
+    prepared: Prepared, on_event: OnEvent, should_stop: Callable[[], bool], *, resume: bool
+) -> TrainResult:
+    from core.train.loop import Training
+
+    training = Training(
+        prepared.config,
+        prepared.trained,
+        prepared.data,
+        base=prepared.base.model_id,
+        on_event=on_event,
+        should_stop=should_stop,
+    )
+    return training.run(resume=resume)
 
 
 def _leave_words(folder: Path, prepared: Prepared, result: TrainResult, on_event: OnEvent) -> None:
@@ -135,14 +143,7 @@ def prepare_training(
     def note(line: str) -> None:
         on_event(Note(line=line))
 
-    plan = prepare_compute(
-        blas=settings.blas,
-        dequantize=cast(Literal["auto", "on", "off"], settings.dequantize),
-        cache=paths.cache,
-        environ=environ,
-    )
-    for line in plan.notes:
-        note(line)
+    plan = _plan(settings, paths, environ, note)
     base = find_model(
         config.model_dir,
         plan=plan,
@@ -152,22 +153,62 @@ def prepare_training(
         on_progress=on_progress,
         on_note=note,
     )
+    _import_backend()
+    on_event(Stage(stage="loading", progress=0.0, message=f"loading {base.model_id}"))
+    trained = _load(base.folder, config, plan, settings, paths, note)
+    on_event(Stage(stage="data", progress=0.0, message=f"reading {config.data_dir}"))
+    data = _read_data(config, trained, note)
+    return Prepared(config=config, base=base, trained=trained, data=data)
+
+
+def _plan(
+    settings: Settings, paths: Paths, environ: Mapping[str, str], note: Callable[[str], None]
+) -> ComputePlan:
+    plan = prepare_compute(
+        blas=settings.blas,
+        dequantize=cast(Literal["auto", "on", "off"], settings.dequantize),
+        cache=paths.cache,
+        environ=environ,
+    )
+    for line in plan.notes:
+        note(line)
+    return plan
+
+
+def _import_backend() -> None:
+    """Import what computes, once a fast BLAS is in the process.
+
+    Raises:
+        BackendMissing: it cannot be imported.
+    """
     try:
         from core.engine.slim import import_mlx_lm
 
         import_mlx_lm()
-        from core.engine.tokenizer_card import CardShelf
-        from core.train.adapter import warm_start
-        from core.train.data import data_notes, load_dataset
-        from core.train.model import load_train_model
+        import_module("core.train.model")
     except ImportError as problem:
         raise BackendMissing(
             f"MLX cannot be imported: {problem}.",
             hint="Run `pip install 'mlxbun[cpu]'`, or 'mlxbun[cuda]' with an NVIDIA GPU.",
         ) from problem
-    on_event(Stage(stage="loading", progress=0.0, message=f"loading {base.model_id}"))
+
+
+def _load(
+    folder: Path,
+    config: TrainConfig,
+    plan: ComputePlan,
+    settings: Settings,
+    paths: Paths,
+    note: Callable[[str], None],
+) -> TrainModel:
+    """Return the model with the adapters that it begins with."""
+    from core.engine.tokenizer_card import CardShelf
+    from core.train.adapter import warm_start
+    from core.train.model import load_train_model
+    from core.train.trial import check_gradients
+
     trained = load_train_model(
-        base.folder,
+        folder,
         config,
         plan=plan,
         memory_budget_gb=settings.memory_budget,
@@ -176,11 +217,17 @@ def prepare_training(
     )
     if config.warm_start_adapter:
         warm_start(trained, config.warm_start_adapter)
-    on_event(Stage(stage="data", progress=0.0, message=f"reading {config.data_dir}"))
+    check_gradients(config, trained)
+    return trained
+
+
+def _read_data(config: TrainConfig, trained: TrainModel, note: Callable[[str], None]) -> Dataset:
+    from core.train.data import data_notes, load_dataset
+
     data = load_dataset(config, trained.tokenizer)
     for line in data_notes(data):
         note(line)
-    return Prepared(config=config, base=base, trained=trained, data=data)
+    return data
 
 
 def describe(prepared: Prepared, result: TrainResult) -> Provenance:

@@ -33,7 +33,6 @@ from core.train.lora import (
     trainable,
 )
 from core.train.losses import log_one_minus_exp, log_sigmoid
-from core.train.ranks import read_kl, scaled_ranks
 from core.train.schedule import learning_rate
 from core.train.step import Optimizer, Stepper, apply, clip
 from tests.core.train import reference
@@ -379,23 +378,6 @@ def test_a_certain_answer_has_finite_odds() -> None:
     value, grad = mx.value_and_grad(log_one_minus_exp)(mx.array(0.0))
     assert math.isfinite(number(value))
     assert math.isfinite(number(grad))
-
-
-def test_ranks(tmp_path: Path) -> None:
-    bits = {"a": 4.0, "b": 8.0, "c": 2.0}
-    assert scaled_ranks("constant", 6, bits=bits, kl={}) == {"a": 6, "b": 6, "c": 6}
-    assert scaled_ranks("by_bits", 6, bits=bits, kl={}) == {"a": 6, "b": 12, "c": 3}
-    assert scaled_ranks("by_bits", 1, bits=bits, kl={}) == {"a": 2, "b": 2, "c": 2}
-    kl = {"a": 0.1, "b": 0.3, "c": 0.2}
-    assert scaled_ranks("by_kl", 6, bits=bits, kl=kl) == {"a": 3, "b": 9, "c": 6}
-    with pytest.raises(UsageProblem, match="by_kl needs the KL of c"):
-        scaled_ranks("by_kl", 6, bits=bits, kl={"a": 1.0, "b": 1.0})
-    with pytest.raises(UsageProblem, match="beside the model"):
-        read_kl(tmp_path)
-    (tmp_path / "optiq_metadata.json").write_text(
-        '{"layers": {"a": {"kl": 0.5}, "b": 1, "c": "x"}}'
-    )
-    assert read_kl(tmp_path) == {"a": 0.5, "b": 1.0}
 
 
 def test_names_that_no_layer_has(rig: Rig) -> None:

@@ -1,0 +1,111 @@
+"""A training tried on a few made-up tokens before it begins.
+
+Architectures differ, and some are computed in ways that have no gradient, or that a backward pass
+which computes layers again does not see: state that layers share behind each other's back. Whatever
+is configured is compared with the plain gradient once; what differs is refused rather than learned.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import mlx.core as mx
+from mlx.utils import tree_flatten
+
+from core.errors import MlxbunError, UsageProblem
+from core.train.arrays import number
+from core.train.encode import Encoded, EncodedPair, Item
+from core.train.lora import Arrays, derived_key, set_trainable, trainable
+from core.train.model import blaming_architecture
+from core.train.step import Stepper
+
+if TYPE_CHECKING:
+    from core.train.config import TrainConfig
+    from core.train.model import TrainModel
+
+_PROMPT, _ANSWERS = (1, 2, 3, 4, 5), ((6, 7, 8, 9), (2, 9, 3))
+_SPREAD = 0.05  # of the adapters that are tried: at B = 0 nothing flows into A
+# Of the gradient's norm, what two ways of the same may differ by.
+_NEAR, _NEAR_HALF = 1e-3, 0.05
+_HALF = (mx.float16, mx.bfloat16)
+_SAVERS = ("grad_checkpoint", "segment_size", "mlp_split")
+
+
+def check_gradients(config: TrainConfig, trained: TrainModel) -> None:
+    """Refuse a training whose gradients cannot be computed, or not in the configured way.
+
+    Raises:
+        UsageProblem: it says what does not work with the architecture.
+    """
+    kind = str(trained.config.get("model_type", "unknown"))
+    before = trainable(trained.model)
+    try:
+        set_trainable(trained.model, _spread(before))
+        with blaming_architecture(kind):
+            wanted = _gradients(_plain(config), trained)
+        used = [name for name in _SAVERS if getattr(config, name)]
+        if used and not _same(config, trained, wanted):
+            raise UsageProblem(
+                f"{' with '.join(used)} does not work with this architecture ({kind}): it gives "
+                "other gradients than without.",
+                hint="Leave it out; a smaller batch_size or max_seq_length saves memory too.",
+            )
+    finally:
+        set_trainable(trained.model, before)
+
+
+def _same(config: TrainConfig, trained: TrainModel, wanted: Arrays) -> bool:
+    """Return whether the configured way gives the gradients that are wanted."""
+    try:
+        found = _gradients(replace(config, lora_dropout=0.0, grad_clip_norm=0.0), trained)
+    except MlxbunError:
+        raise  # it says more than we could
+    # Layers that are called in unforeseen ways fail in ways of their own.
+    except Exception:
+        return False
+    error = _norm({name: found[name] - wanted[name] for name in wanted})
+    half = any(v.dtype in _HALF for _, v in tree_flatten(trained.model.parameters()))
+    return error <= (_NEAR_HALF if half else _NEAR) * _norm(wanted)
+
+
+def _gradients(config: TrainConfig, trained: TrainModel) -> Arrays:
+    stepper = Stepper(config, trained.model, trained.split)
+    _, grads = stepper.gradients([_item(config, trained.split.vocabulary)], [(0,)], 1)
+    return grads
+
+
+def _plain(config: TrainConfig) -> TrainConfig:
+    return replace(
+        config,
+        grad_checkpoint=False,
+        segment_size=0,
+        mlp_split=False,
+        lora_dropout=0.0,
+        grad_clip_norm=0.0,
+        orpo_prefix_shared=False,
+    )
+
+
+def _item(config: TrainConfig, vocabulary: int) -> Item:
+    """Return a row of the kind that the method learns from."""
+    parts = [
+        Encoded(
+            tokens=tuple(token % vocabulary for token in (*_PROMPT, *answer)),
+            response=bytes(len(_PROMPT)) + b"\1" * len(answer),
+        )
+        for answer in _ANSWERS
+    ]
+    return EncodedPair(chosen=parts[0], rejected=parts[1]) if config.pairs else parts[0]
+
+
+def _spread(values: Arrays) -> Arrays:
+    """Return adapters that are not zero."""
+    return {
+        name: value + _SPREAD * mx.random.normal(value.shape, key=derived_key("trial", name))
+        for name, value in values.items()
+    }
+
+
+def _norm(arrays: Arrays) -> float:
+    return number(mx.sqrt(sum((mx.square(a).sum() for a in arrays.values()), mx.array(0.0))))
