@@ -9,29 +9,20 @@ from __future__ import annotations
 import secrets
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.engine.forms import HARMONY_ANSWER, Form, Forms, active
 from core.engine.grammar.degrade import instruction
 from core.engine.output import OutputPipeline
 from core.engine.reasoning import FormAfterMark, PlainText, ReasoningSplitter, find_channel
 from core.engine.request import ChatPrompt
+from core.engine.retelling import Retelling, Tokens
 from core.engine.thinking import template_variables
-from core.engine.tool_prompt import (
-    knows_tools,
-    shows_calls,
-    shows_one_call,
-    tell_of_tools,
-    with_system,
-    with_written_calls,
-)
-from core.engine.tools.choose import FALLBACK, choose_family, load_family
-from core.engine.tools.history import one_call_each
-from core.errors import BadRequest, ContextTooLong
+from core.engine.tool_prompt import with_system
+from core.errors import ContextTooLong
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
     from core.engine.constraint import Constraint
     from core.engine.parsing import AnswerParser
@@ -83,18 +74,9 @@ class Preparer:
         self._tokenizer = tokenizer
         self._prompts = prompts
         self._thinking = thinking
-        tokens = _Vocabulary(tokenizer)
-        self.channel = find_channel(tokens, tokenizer.template)
-        # A template that is code is not read here; it is trusted to tell of tools.
-        template = tokenizer.template
-        self._told_by_template = not template or knows_tools(template)
-        self._shows_calls = not template or shows_calls(template)
-        self._shows_one_call = shows_one_call(template)
-        self.family = (
-            choose_family(tokenizer.template, tokens)
-            if self._told_by_template
-            else load_family(FALLBACK)
-        )
+        self.channel = find_channel(Tokens(tokenizer), tokenizer.template)
+        self._retelling = Retelling(tokenizer)
+        self.family = self._retelling.family
         self._forms = Forms(
             tokenizer, self.family, self.channel, vocabulary=vocabulary, enabled=grammar
         )
@@ -127,7 +109,9 @@ class Preparer:
             words = instruction(request.grammar)
             # A form that is too long to be told is no reason to refuse the conversation.
             with suppress(ContextTooLong):
-                return self._prompts.build(with_system(chat, words, allowed=self._takes_system))
+                return self._prompts.build(
+                    with_system(chat, words, allowed=self._retelling.takes_system)
+                )
         return self._prompts.build(chat)
 
     def _settle(self, request: GenerationRequest) -> ChatPrompt | TextPrompt:
@@ -141,32 +125,8 @@ class Preparer:
             server=self._thinking,
             template=self._tokenizer.template,
         )
-        prompt = replace(
-            prompt,
-            messages=tuple(self._history(prompt.messages)),
-            template_kwargs={**prompt.template_kwargs, **told},
-        )
-        if self._told_by_template:
-            return prompt
-        return tell_of_tools(prompt, system=self._takes_system)
-
-    def _history(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-        """Return a conversation with all earlier calls in the form that the template shows."""
-        ready = self.family.prepare_history(messages)
-        if self._shows_one_call:
-            return one_call_each(ready)
-        if self._told_by_template and not self._shows_calls:
-            return with_written_calls(ready, self.family.write_calls)
-        return ready
-
-    @cached_property
-    def _takes_system(self) -> bool:
-        """Whether the template takes system messages; some refuse them."""
-        asked = ({"role": "system", "content": "s"}, {"role": "user", "content": "u"})
-        with suppress(BadRequest):
-            self._tokenizer.render(ChatPrompt(messages=asked))
-            return True
-        return False
+        settled = replace(prompt, template_kwargs={**prompt.template_kwargs, **told})
+        return self._retelling.retell(settled)
 
     def _make_output(
         self, request: GenerationRequest, prompt: Prompt, *, formed: bool
@@ -208,13 +168,3 @@ class Preparer:
 def new_call_id() -> str:
     """Return an id that no other call has."""
     return f"call_{secrets.token_hex(12)}"
-
-
-class _Vocabulary:
-    """The tokens of a tokenizer, to ask whether one is among them."""
-
-    def __init__(self, tokenizer: Tokenizer) -> None:
-        self._tokenizer = tokenizer
-
-    def __contains__(self, token: object) -> bool:
-        return isinstance(token, str) and self._tokenizer.token_id(token) is not None

@@ -142,7 +142,9 @@ def data_notes(data: Dataset) -> Iterator[str]:
         left = "It is" if len(data.broken) == 1 else "They are"
         yield f"{_list_broken(data.broken)} {left} left out."
     if data.cut:
-        yield f"{data.cut} sequences are longer than max_seq_length and were cut at their end."
+        longer = "One sequence is" if data.cut == 1 else f"{data.cut} sequences are"
+        cut = "was" if data.cut == 1 else "were"
+        yield f"{longer} longer than max_seq_length and {cut} cut at the end."
 
 
 def find_files(path: Path) -> tuple[Path, Path | None]:
@@ -182,11 +184,13 @@ def _detect(file: Path, config: TrainConfig) -> str:
     Raises:
         UsageProblem: none has, or the method learns from another.
     """
-    raw = (row for row in read_rows(file) if isinstance(row, RawRow))
-    form = next((form for row in raw if (form := format_of(row.values)) in FORMATS), None)
+    broken: list[BrokenRow] = []
+    form = _first_format(file, broken)
     if form is None:
         raise UsageProblem(
-            f"No row of {file} is of a format that is known here.",
+            f"No row of {file} can be used. {_list_broken(broken)}"
+            if broken
+            else f"No row of {file} is of a format that is known here.",
             hint="Rows have messages; prompt and completion; text; or chosen and rejected.",
         )
     if (form == "dpo") != config.pairs:
@@ -197,6 +201,16 @@ def _detect(file: Path, config: TrainConfig) -> str:
             hint="Use sft for rows without pairs, dpo or orpo for pairs.",
         )
     return form
+
+
+def _first_format(file: Path, broken: list[BrokenRow]) -> str | None:
+    """Return the format of the first row that has one; add the broken rows before it."""
+    for row in read_rows(file):
+        if isinstance(row, BrokenRow):
+            broken.append(row)
+        elif (form := format_of(row.values)) in FORMATS:
+            return form
+    return None
 
 
 def _encode_file(file: Path, form: str, encoder: Encoder) -> tuple[list[Item], list[BrokenRow]]:

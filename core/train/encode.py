@@ -6,10 +6,12 @@ where the tokens of the shorter renderings part from those of the whole. Pure Py
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core.engine.request import ChatPrompt
+from core.engine.retelling import Retelling
 from core.errors import BadRequest
 from core.train.examples import (
     Completion,
@@ -55,6 +57,8 @@ class EncodedPair:
 
 
 Item = Encoded | EncodedPair
+Turn = Mapping[str, Any]
+"""A message or a tool."""
 
 
 class Encoder:
@@ -68,6 +72,7 @@ class Encoder:
             max_seq_length: tokens of a sequence at most; what is longer is cut at its end.
         """
         self._tokenizer = tokenizer
+        self._retelling = Retelling(tokenizer)
         self._most = max_seq_length
         self._end = min(tokenizer.eos_ids, default=None)
 
@@ -82,7 +87,7 @@ class Encoder:
             rejected = self._answered(example, example.rejected)
             return EncodedPair(chosen=chosen, rejected=rejected)
         if isinstance(example, Conversation):
-            return self._conversation(example.messages, example.tools, first=0)
+            return self._conversation(example.messages, example.tools, given=0)
         if isinstance(example, Completion):
             return self._completion(example.prompt, example.completion)
         return self._plain_text(example)
@@ -92,7 +97,7 @@ class Encoder:
             assert isinstance(answer, str)
             return self._completion(pair.prompt, answer)
         assert isinstance(answer, tuple)
-        return self._conversation((*pair.prompt, *answer), pair.tools, first=len(pair.prompt))
+        return self._conversation((*pair.prompt, *answer), pair.tools, given=len(pair.prompt))
 
     def _completion(self, prompt: str, completion: str) -> Encoded:
         """Return a prompt with its completion: as a turn of a chat where there is a template."""
@@ -101,7 +106,7 @@ class Encoder:
                 {"role": "user", "content": prompt},
                 {"role": "assistant", "content": completion},
             ]
-            return self._conversation(turns, (), first=1)
+            return self._conversation(turns, (), given=1)
         tokens = self._text_tokens(prompt + completion)
         start = _common(self._tokenizer.encode(prompt, special=True), tokens) if prompt else 0
         return self._finish(tokens, [(start, len(tokens))])
@@ -111,9 +116,15 @@ class Encoder:
         return self._finish(tokens, [(0, len(tokens))])
 
     def _conversation(
-        self, messages: Sequence[Message], tools: Sequence[Message], *, first: int
+        self, messages: Sequence[Turn], tools: Sequence[Turn], *, given: int
     ) -> Encoded:
-        """Return a conversation of which the assistant's turns from `first` on are responses."""
+        """Return a conversation of which the assistant's turns behind those given are responses.
+
+        It is told as the model will be told when it answers: a template may show no tools.
+        """
+        first = len(self._retold(messages[:given], tools).messages) if given else 0
+        told = self._retold(messages, tools)
+        messages, tools = told.messages, told.tools
         whole = self._rendered(messages, tools)
         tokens = self._tokenizer.encode(whole, special=False)
         turns = [i for i in range(first, len(messages)) if messages[i]["role"] == "assistant"]
@@ -128,8 +139,8 @@ class Encoder:
 
     def _span(
         self,
-        messages: Sequence[Message],
-        tools: Sequence[Message],
+        messages: Sequence[Turn],
+        tools: Sequence[Turn],
         turn: int,
         whole: str,
         tokens: list[int],
@@ -149,16 +160,23 @@ class Encoder:
         ends = [i for i in range(start, end) if tokens[i] in self._tokenizer.eos_ids]
         return start, ends[-1] + 1 if ends else end
 
+    def _retold(self, messages: Sequence[Turn], tools: Sequence[Turn]) -> ChatPrompt:
+        prompt = ChatPrompt(messages=tuple(messages), tools=tuple(tools))
+        return self._retelling.retell(prompt)
+
     def _rendered(
-        self, messages: Sequence[Message], tools: Sequence[Message], *, generate: bool = False
+        self, messages: Sequence[Turn], tools: Sequence[Turn], *, generate: bool = False
     ) -> str:
         try:
-            return self._tokenizer.render(
+            text = self._tokenizer.render(
                 ChatPrompt(messages=tuple(messages), tools=tuple(tools)),
                 generation_prompt=generate,
             )
         except BadRequest as problem:
             raise RowProblem(f"{problem.message}") from None
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise RowProblem("it holds half a character")
+        return text
 
     def _text_tokens(self, text: str) -> list[int]:
         tokens = self._tokenizer.encode(text, special=True)

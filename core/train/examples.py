@@ -193,9 +193,9 @@ def _message(raw: Any, key: str, number: int) -> Message:
 def _content(raw: Any, where: str) -> str:
     if isinstance(raw, list) and all(isinstance(part, dict) for part in raw):
         texts = [part.get("text") for part in raw if part.get("type") == "text"]
-        if len(texts) < len(raw):
+        if len(texts) < len(raw) or not all(isinstance(text, str) for text in texts):
             raise RowProblem(f"{where} holds something else than text")
-        raw = "".join(map(str, texts))
+        raw = "".join(texts)
     if raw is None:
         return ""
     if not isinstance(raw, str):
@@ -223,6 +223,8 @@ def _function(raw: Any, where: str) -> dict[str, Any]:
             arguments = json.loads(arguments)
         except ValueError:
             raise RowProblem(f"the arguments of a tool call of {where} are not JSON") from None
+    if arguments is not None and not isinstance(arguments, dict):
+        raise RowProblem(f"the arguments of a tool call of {where} are no object")
     return raw | {"arguments": arguments}
 
 

@@ -74,17 +74,31 @@ def _json_rows(file: Path) -> Iterator[RawRow | BrokenRow]:
 
 def _json_row(name: str, number: int, text: bytes) -> RawRow | BrokenRow:
     try:
-        values = json.loads(text.decode("utf-8"))
+        values = json.loads(text.decode("utf-8"), object_pairs_hook=_each_once)
     except UnicodeDecodeError:
         return BrokenRow(file=name, line=number, reason="it is not UTF-8 text")
     except json.JSONDecodeError as problem:
         told = f"it is not JSON ({problem.msg}, column {problem.colno})"
         return BrokenRow(file=name, line=number, reason=told)
+    except _SaidTwice as twice:
+        return BrokenRow(file=name, line=number, reason=f"it says {twice} twice")
     except (ValueError, RecursionError):
         return BrokenRow(file=name, line=number, reason="its JSON goes beyond what can be read")
     if not isinstance(values, dict):
         return BrokenRow(file=name, line=number, reason="it is not a JSON object")
     return RawRow(line=number, values=values)
+
+
+class _SaidTwice(ValueError):
+    """A name stands in an object twice; the text is the name, as it can be shown."""
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise _SaidTwice(shown(next(name for name in names if names.count(name) > 1)))
+    return values
 
 
 def _csv_rows(file: Path) -> Iterator[RawRow | BrokenRow]:
@@ -102,14 +116,22 @@ def _csv_rows(file: Path) -> Iterator[RawRow | BrokenRow]:
                 yield BrokenRow(file=file.name, line=reader.line_num, reason=f"{problem}")
                 continue
             if names is None:
-                names = [cell.strip() for cell in cells]
+                names = _headings(file, cells)
             elif any(cells):
                 yield _csv_row(file.name, reader.line_num, names, cells)
 
 
+def _headings(file: Path, cells: list[str]) -> list[str]:
+    names = [cell.strip() for cell in cells]
+    twice = next((name for name in names if name and names.count(name) > 1), None)
+    if twice is not None:
+        raise UsageProblem(f"{file} has the heading {shown(twice)} twice.")
+    return names
+
+
 def _csv_row(name: str, line: int, names: list[str], cells: list[str]) -> RawRow | BrokenRow:
     if len(cells) != len(names):
-        told = f"it has {len(cells)} cells under {len(names)} headings"
+        told = f"it has {_counted(len(cells), 'cell')} under {_counted(len(names), 'heading')}"
         return BrokenRow(file=name, line=line, reason=told)
     if any("\ud800" <= c <= "\udfff" for cell in cells for c in cell):
         return BrokenRow(file=name, line=line, reason="it is not UTF-8 text")
@@ -127,6 +149,10 @@ def _csv_value(head: str, cell: str) -> Any:
         except ValueError:
             return cell
     return cell
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def shown(value: Any) -> str:

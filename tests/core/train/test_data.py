@@ -11,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from core.engine.request import ChatPrompt
+from core.engine.retelling import Retelling
 from core.engine.tokenizer import Tokenizer
 from core.errors import NotFound, UsageProblem
 from core.train.config import make_config
@@ -140,6 +142,44 @@ def test_tools_reach_the_template(tmp_path: Path, tmp_path_factory: pytest.TempP
     assert tokenizer.decode(item.tokens).startswith("T1")
 
 
+def test_tools_of_which_the_template_knows_nothing_are_told_in_words(
+    tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    calls = [
+        {"type": "function", "function": {"name": name, "arguments": {"a": 1}}} for name in "fg"
+    ]
+    row: dict[str, Any] = {
+        "messages": [
+            turn("user", "Hi"),
+            {"role": "assistant", "content": "", "tool_calls": calls},
+            turn("tool", "3"),
+            turn("tool", "4"),
+            turn("assistant", "7"),
+        ],
+        "tools": [{"type": "function", "function": {"name": "f"}}],
+    }
+    item = only(load(write(tmp_path, [row]), tokenizer))
+    words = [
+        f'<tool_call>\n{{"name": "{name}", "arguments": {{"a": 1}}}}\n</tool_call>' for name in "fg"
+    ]
+    assert learned(item, tokenizer) == f"{words[0]}\n{words[1]}<|im_end|>7<|im_end|>"
+    asked = ChatPrompt(messages=tuple(row["messages"][:1]), tools=tuple(row["tools"]))
+    served = Retelling(tokenizer).retell(asked)
+    begin = tokenizer.encode(tokenizer.render(served), special=False)
+    assert list(item.tokens[: len(begin)]) == begin
+    pair = {
+        "prompt": row["messages"][:-1],
+        "chosen": [turn("assistant", "7")],
+        "rejected": [turn("assistant", "8")],
+        "tools": row["tools"],
+    }
+    (both,) = load(write(tmp_path, [pair]), tokenizer, method="dpo").train
+    assert [learned(part, tokenizer) for part in sequences(both)] == [
+        "7<|im_end|>",
+        "8<|im_end|>",
+    ]
+
+
 def test_earlier_answers_that_the_template_rewrites_are_not_learned(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
@@ -176,6 +216,9 @@ def test_pairs(tmp_path: Path, tokenizer: Tokenizer, row: dict[str, Any]) -> Non
     assert answers == ["good<|im_end|>", "bad<|im_end|>"]
 
 
+CALL_OF_5 = {"function": {"name": "f", "arguments": 5}}
+
+
 def test_broken_rows_are_told_with_line_and_reason(tmp_path: Path, tokenizer: Tokenizer) -> None:
     rows: list[Any] = [
         CHAT,
@@ -189,6 +232,10 @@ def test_broken_rows_are_told_with_line_and_reason(tmp_path: Path, tokenizer: To
         {"other": 1},
         '"\\ud800"',
         {"messages": [turn("user", "a"), {"role": "assistant", "content": 5}]},
+        {"messages": [turn("user", "a"), {"role": "assistant", "content": [{"type": "text"}]}]},
+        '{"messages": [], "messages": []}',
+        {**CHAT, "tools": [{"name": "\ud800"}]},
+        {"messages": [turn("user", "a"), {**turn("assistant", "b"), "tool_calls": [CALL_OF_5]}]},
     ]
     data = load(write(tmp_path, rows), tokenizer)
     assert len(data.train) == 1
@@ -206,8 +253,12 @@ def test_broken_rows_are_told_with_line_and_reason(tmp_path: Path, tokenizer: To
         (9, "it has no 'messages'"),
         (10, "it is not a JSON object"),
         (11, "the content of message 2 of its 'messages' is no text"),
+        (12, "message 2 of its 'messages' holds something else than text"),
+        (13, "it says 'messages' twice"),
+        (14, "it holds half a character"),
+        (15, "the arguments of a tool call of message 2 of its 'messages' are no object"),
     ]
-    with pytest.raises(UsageProblem, match=r"9 rows cannot be used: train.jsonl, line 2"):
+    with pytest.raises(UsageProblem, match=r"13 rows cannot be used: train.jsonl, line 2"):
         load(tmp_path, tokenizer, strict=True)
 
 
@@ -231,7 +282,7 @@ def test_csv(tmp_path: Path, plain: Tokenizer) -> None:
     data = load(tmp_path, plain)
     assert only(data).tokens == (*b"a,b\ncd", 256)
     assert [(row.line, row.reason) for row in data.broken] == [
-        (4, "it has 1 cells under 2 headings"),
+        (4, "it has 1 cell under 2 headings"),
         (5, "its 'completion' is empty"),
     ]
 

@@ -1,0 +1,87 @@
+"""Conversations as a model's chat template can show them: tools and calls in words where it cannot.
+
+What serves a model and what trains it tell it alike. Imports no arrays.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from core.engine.request import ChatPrompt
+from core.engine.tool_prompt import (
+    knows_tools,
+    shows_calls,
+    shows_one_call,
+    tell_of_tools,
+    with_written_calls,
+)
+from core.engine.tools.choose import FALLBACK, choose_family, load_family
+from core.engine.tools.history import one_call_each
+from core.errors import BadRequest
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from core.engine.tokenizer import Tokenizer
+
+
+class Retelling:
+    """Puts conversations into the form that one model's template shows.
+
+    Attributes:
+        family: how the model writes calls.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Take the model's tokenizer, with its chat template."""
+        self._tokenizer = tokenizer
+        # A template that is code is not read here; it is trusted to tell of tools.
+        template = tokenizer.template
+        self._told_by_template = not template or knows_tools(template)
+        self._shows_calls = not template or shows_calls(template)
+        self._shows_one_call = shows_one_call(template)
+        self.family = (
+            choose_family(tokenizer.template, Tokens(tokenizer))
+            if self._told_by_template
+            else load_family(FALLBACK)
+        )
+
+    def retell(self, prompt: ChatPrompt) -> ChatPrompt:
+        """Return a conversation with all that its template has to be told."""
+        prompt = replace(prompt, messages=tuple(self._history(prompt.messages)))
+        if self._told_by_template:
+            return prompt
+        return tell_of_tools(prompt, system=self.takes_system)
+
+    @cached_property
+    def takes_system(self) -> bool:
+        """Whether the template takes system messages; some refuse them."""
+        asked = ({"role": "system", "content": "s"}, {"role": "user", "content": "u"})
+        with suppress(BadRequest):
+            self._tokenizer.render(ChatPrompt(messages=asked))
+            return True
+        return False
+
+    def _history(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+        """Return a conversation with all earlier calls in the form that the template shows."""
+        ready = self.family.prepare_history(messages)
+        if self._shows_one_call:
+            return one_call_each(ready)
+        if self._told_by_template and not self._shows_calls:
+            return with_written_calls(ready, self.family.write_calls)
+        return ready
+
+
+class Tokens:
+    """The tokens of a tokenizer, to ask whether one is among them."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Take the tokenizer."""
+        self._tokenizer = tokenizer
+
+    def __contains__(self, token: object) -> bool:
+        """Return whether a text is one token."""
+        return isinstance(token, str) and self._tokenizer.token_id(token) is not None
