@@ -6,6 +6,7 @@ the rows and the dropout follow from the seed and the step, so nothing else is r
 
 from __future__ import annotations
 
+import hashlib
 import json
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -25,6 +26,7 @@ from core.train.folder import CHECKPOINTS, checkpoints_in
 from core.train.lora import Arrays
 
 _KEPT = 2  # the last ones; older ones go
+_SAMPLE = 2**16  # bytes
 # What must be the same for a training to be the same one.
 _SAME = (
     "method",
@@ -71,8 +73,35 @@ class Checkpoint:
     """As `Optimizer.arrays` has them."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Marks:
+    """What must be the same beside the configuration."""
+
+    data: str
+    """Tells the rows from others."""
+    model: str
+    """Tells the model's files from those of others; empty: not known, and not compared."""
+
+
+def mark_of_model(folder: Path) -> str:
+    """Return what tells a model's weights from others: of each file its header, and samples.
+
+    Raises:
+        OSError: they cannot be read.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            digest.update(str(size).encode())
+            for place in (0, size // 3, size * 2 // 3, max(0, size - _SAMPLE)):
+                file.seek(place)
+                digest.update(file.read(_SAMPLE))
+    return digest.hexdigest()
+
+
 def save_checkpoint(
-    folder: Path, checkpoint: Checkpoint, config: TrainConfig, *, data: str
+    folder: Path, checkpoint: Checkpoint, config: TrainConfig, *, marks: Marks
 ) -> Path:
     """Write a checkpoint, then take away those that are older than the last but one.
 
@@ -80,7 +109,7 @@ def save_checkpoint(
         folder: the adapter's.
         checkpoint: what is kept.
         config: of the training.
-        data: tells its data from others.
+        marks: of its data and its model.
 
     Raises:
         OSError: the folder cannot be written, or the disk is full; older ones are there still.
@@ -90,7 +119,8 @@ def save_checkpoint(
     metadata = {
         "progress": json.dumps(asdict(checkpoint.progress)),
         "config": json.dumps(config_as_json(config)),
-        "data": data,
+        "data": marks.data,
+        "model": marks.model,
     }
     file = _file(folder, checkpoint.progress.step)
     with atomic_write(file) as out:
@@ -106,13 +136,13 @@ def drop_checkpoint(folder: Path, step: int) -> None:
         _file(folder, step).unlink(missing_ok=True)
 
 
-def load_checkpoint(folder: Path, config: TrainConfig, *, data: str) -> Checkpoint:
+def load_checkpoint(folder: Path, config: TrainConfig, *, marks: Marks) -> Checkpoint:
     """Return the last checkpoint.
 
     Args:
         folder: the adapter's.
         config: of the training that goes on.
-        data: tells its data from others.
+        marks: of its data and its model.
 
     Raises:
         NotFound: there is none.
@@ -137,7 +167,12 @@ def load_checkpoint(folder: Path, config: TrainConfig, *, data: str) -> Checkpoi
             hint="Take it away to go on from the one before it.",
         ) from problem
     _refuse_other(config, stored)
-    if metadata.get("data") != data:
+    if marks.model and metadata.get("model", marks.model) != marks.model:
+        raise UsageProblem(
+            "The model is another one than the checkpoint was trained on.",
+            hint="Use the same model, or begin in another folder.",
+        )
+    if metadata.get("data") != marks.data:
         raise UsageProblem(
             "The data are others than those that the checkpoint has learned from.",
             hint="Use the same data and the same max_seq_length, or begin in another folder.",

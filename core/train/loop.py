@@ -20,6 +20,7 @@ from core.train.adapter import write_adapter
 from core.train.batches import BatchOrder, in_order
 from core.train.checkpoint import (
     Checkpoint,
+    Marks,
     Progress,
     drop_checkpoint,
     load_checkpoint,
@@ -57,6 +58,7 @@ class Training:
         data: Dataset,
         *,
         base: str,
+        model: str = "",
         on_event: OnEvent,
         should_stop: Callable[[], bool],
         clock: Callable[[], float] = time.monotonic,
@@ -68,6 +70,7 @@ class Training:
             trained: the model with fresh adapters.
             data: its rows.
             base: what users call the model.
+            model: tells its files from those of others, as `core.train.checkpoint.mark_of_model`.
             on_event: hears what happens.
             should_stop: asked after every step.
             clock: seconds that only go forward.
@@ -85,7 +88,7 @@ class Training:
         self._optimizer = Optimizer(config, trainable(trained.model))
         lengths = tuple(map(item_length, data.train))
         self._order = BatchOrder(lengths=lengths, size=config.batch_size, seed=config.seed)
-        self._fingerprint = fingerprint(data)
+        self._marks = Marks(data=fingerprint(data), model=model)
         self._progress = Progress(step=0, trained_tokens=0, before=Before(loss=0, perplexity=1))
         self._saved_step = -1
         self._started = clock()
@@ -121,7 +124,7 @@ class Training:
         mx.random.seed(self._config.seed)
 
     def _resume(self) -> None:
-        found = load_checkpoint(self._folder, self._config, data=self._fingerprint)
+        found = load_checkpoint(self._folder, self._config, marks=self._marks)
         self._progress = found.progress
         set_trainable(self._trained.model, found.adapter)
         self._optimizer.restore(found.optimizer)
@@ -293,7 +296,7 @@ class Training:
             adapter=trainable(self._trained.model),
             optimizer=self._optimizer.arrays,
         )
-        file = save_checkpoint(self._folder, checkpoint, self._config, data=self._fingerprint)
+        file = save_checkpoint(self._folder, checkpoint, self._config, marks=self._marks)
         self._saved_step = self._progress.step
         self._on_event(Saved(step=self._saved_step, path=str(file)))
 
@@ -355,7 +358,7 @@ class Training:
     def _restore_last_good(self) -> int:
         """Write the adapter of the last checkpoint, and return its step; 0: it cannot be read."""
         try:
-            found = load_checkpoint(self._folder, self._config, data=self._fingerprint)
+            found = load_checkpoint(self._folder, self._config, marks=self._marks)
         except MlxbunError:
             return 0
         set_trainable(self._trained.model, found.adapter)
