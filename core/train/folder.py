@@ -20,6 +20,7 @@ CHECKPOINTS = "checkpoints"
 
 _LOCK = ".training.lock"
 _HELD = (errno.EAGAIN, errno.EACCES)
+_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")  # as core.paths.atomic_write names them
 _CHECKPOINT = re.compile(r"step-(\d{8,})\.safetensors")
 
 
@@ -49,6 +50,7 @@ def only_training(folder: Path) -> Iterator[None]:
             if problem.errno in _HELD:
                 raise AlreadyRunning(f"Another process trains into {folder} already.") from None
             # No locks on this disk: nobody can be kept out.
+        _sweep(folder)
         try:
             yield
         finally:
@@ -90,6 +92,15 @@ def require_free(folder: Path, *, resume: bool) -> None:
             f"{folder} holds an adapter already.",
             hint="Go on with --resume, or name another folder with --adapter-path.",
         )
+
+
+def _sweep(folder: Path) -> None:
+    """Take away what trainings that were killed had not written to its end."""
+    for place in (folder, folder / CHECKPOINTS):
+        for file in place.glob(".*.tmp"):
+            if _UNFINISHED.fullmatch(file.name):
+                with suppress(OSError):
+                    file.unlink()
 
 
 def _remove_if_empty(folder: Path) -> None:

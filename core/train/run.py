@@ -99,6 +99,7 @@ def run_training(
 def _train(
     prepared: Prepared, on_event: OnEvent, should_stop: Callable[[], bool], *, resume: bool
 ) -> TrainResult:
+    from core.train.checkpoint import mark_of_model
     from core.train.loop import Training
 
     training = Training(
@@ -106,6 +107,7 @@ def _train(
         prepared.trained,
         prepared.data,
         base=prepared.base.model_id,
+        model=mark_of_model(prepared.base.folder),
         on_event=on_event,
         should_stop=should_stop,
     )

@@ -278,6 +278,17 @@ def test_what_cannot_go_on(place: Path) -> None:
         run(config_of(place), place / "home", resume=True)
 
 
+def test_another_model_does_not_go_on(place: Path) -> None:
+    seen: list[int] = []
+    run(config_of(place), place / "home", on_step=seen.append, should_stop=lambda: len(seen) > 2)
+    unfinished = place / "out" / "checkpoints" / ".step-00000004.safetensors.0123456789abcdef.tmp"
+    unfinished.write_text("")
+    make_model(place / "model", seed=5)
+    with pytest.raises(UsageProblem, match="The model is another one"):
+        run(config_of(place), place / "home", resume=True)
+    assert not unfinished.exists()
+
+
 def test_warm_start(place: Path) -> None:
     first = run(config_of(place, rs_lora=True), place / "home")
     again = config_of(
