@@ -136,6 +136,18 @@ def drop_checkpoint(folder: Path, step: int) -> None:
         _file(folder, step).unlink(missing_ok=True)
 
 
+def drop_older_checkpoints(folder: Path) -> bool:
+    """Take away all checkpoints but the last, and return whether there were any.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    older = checkpoints_in(folder)[:-1]
+    for file in older:
+        file.unlink(missing_ok=True)
+    return bool(older)
+
+
 def load_checkpoint(folder: Path, config: TrainConfig, *, marks: Marks) -> Checkpoint:
     """Return the last checkpoint.
 

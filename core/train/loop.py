@@ -23,6 +23,7 @@ from core.train.checkpoint import (
     Marks,
     Progress,
     drop_checkpoint,
+    drop_older_checkpoints,
     load_checkpoint,
     save_checkpoint,
 )
@@ -213,6 +214,9 @@ class Training:
         else:
             kept, after = step, last
             self._write_final()
+        if after.loss > self._progress.before.loss:
+            worse = "The loss is higher than before training: a lower learning_rate may do better."
+            self._on_event(Note(line=worse))
         return self._result(ended, kept=kept, after=after)
 
     def _result(self, ended: Ended, *, kept: int, after: Before) -> TrainResult:
@@ -296,7 +300,13 @@ class Training:
             adapter=trainable(self._trained.model),
             optimizer=self._optimizer.arrays,
         )
-        file = save_checkpoint(self._folder, checkpoint, self._config, marks=self._marks)
+        try:
+            file = save_checkpoint(self._folder, checkpoint, self._config, marks=self._marks)
+        except OSError:
+            # Room for two is room for the old one beside a new one.
+            if not drop_older_checkpoints(self._folder):
+                raise
+            file = save_checkpoint(self._folder, checkpoint, self._config, marks=self._marks)
         self._saved_step = self._progress.step
         self._on_event(Saved(step=self._saved_step, path=str(file)))
 
@@ -321,7 +331,7 @@ class Training:
             raise MlxbunError(
                 f"The adapter cannot be written to {self._folder}: {problem.strerror or problem}."
                 f"{kept}",
-                hint="Make room, and run it again with --resume.",
+                hint=f"Make room, and run it again{' with --resume' if kept else ''}.",
             ) from problem
 
     def _try_write(self, what: str, write: Callable[[], None]) -> None:

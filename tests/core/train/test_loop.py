@@ -198,6 +198,12 @@ def test_a_last_step_that_explodes_is_told(place: Path) -> None:
     assert [json.loads(line)["step"] for line in lines] == [0, 1, 1]
 
 
+def test_an_adapter_that_is_worse_than_none_is_told(place: Path) -> None:
+    events: list[TrainEvent] = []
+    run(config_of(place, iters=1, learning_rate=10.0), place / "home", events=events)
+    assert any("higher than before training" in e.line for e in events if isinstance(e, Note))
+
+
 def test_stopped_before_the_first_step_it_leaves_nothing(place: Path) -> None:
     result = run(config_of(place), place / "home", should_stop=lambda: True)
     assert (result.ended, result.step, result.adapter_step) == ("stopped", 0, 0)
@@ -258,6 +264,30 @@ def test_a_full_disk_loses_nothing(place: Path, monkeypatch: pytest.MonkeyPatch)
     other = config_of(place, iters=6, adapter_path=str(place / "other"))
     run(other, place / "home")
     assert same(adapter(place / "out"), adapter(place / "other"))
+
+
+def test_a_disk_with_room_for_two_checkpoints_keeps_the_newest(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = place / "out" / "checkpoints"
+    write = core.train.checkpoint.atomic_write
+
+    def small_disk(target: Path) -> Any:
+        return _full_disk() if len(list(folder.glob("*"))) >= 2 else write(target)
+
+    monkeypatch.setattr(core.train.checkpoint, "atomic_write", small_disk)
+    run(config_of(place, iters=6, steps_per_save=1), place / "home")
+    assert has_step(place / "out", 6)
+
+
+def test_a_disk_that_is_full_from_the_first_step_is_no_place_to_go_on(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (core.train.checkpoint, core.train.adapter):
+        monkeypatch.setattr(module, "atomic_write", _full_disk)
+    with pytest.raises(MlxbunError, match="cannot be written") as problem:
+        run(config_of(place), place / "home")
+    assert problem.value.hint == "Make room, and run it again."
 
 
 def test_only_one_trains_into_a_folder(place: Path) -> None:
