@@ -270,7 +270,7 @@ def test_a_disk_with_room_for_two_checkpoints_keeps_the_newest(
     place: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = place / "out" / "checkpoints"
-    write = core.train.checkpoint.atomic_write
+    write = core.paths.atomic_write
 
     def small_disk(target: Path) -> Any:
         return _full_disk() if len(list(folder.glob("*"))) >= 2 else write(target)
