@@ -60,8 +60,9 @@ def segmented_value_and_grads(
     Raises:
         UsageProblem: the layers are not a plain row, each of which takes the last one's output.
     """
-    inputs, calls = _record(split, tokens, size)
-    value, (slope,) = _tail(split, tokens, inputs.pop(), finish)
+    with _refusing_others():
+        inputs, calls = _record(split, tokens, size)
+        value, (slope,) = _tail(split, tokens, inputs.pop(), finish)
     mx.eval(value, slope)
     paths = {id(module): path for path, module in model.named_modules()}
     grads: Arrays = {}
@@ -125,9 +126,9 @@ def _checkpoint_layer(call: Any) -> Any:
 def _split_mlp(call: Any) -> Any:
     whole = _checkpoint_layer(call)
 
-    def pieces(mlp: Any, x: mx.array) -> mx.array:  # [B, T, D] -> [B, T, D]
-        starts = range(0, x.shape[1], _PIECE)
-        return mx.concatenate([whole(mlp, x[:, s : s + _PIECE]) for s in starts], axis=1)
+    def pieces(mlp: Any, x: mx.array) -> mx.array:  # [.., T, D] -> [.., T, D]
+        starts = range(0, x.shape[-2], _PIECE)
+        return mx.concatenate([whole(mlp, x[..., s : s + _PIECE, :]) for s in starts], axis=-2)
 
     return pieces
 
@@ -138,6 +139,10 @@ class _Stand:
     def __init__(self, layer: Any, call: Callable[..., Any]) -> None:
         self._layer = layer
         self._call = call
+
+    @property  # type: ignore[misc]  # bodies choose masks by `isinstance`
+    def __class__(self) -> type:
+        return type(self._layer)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._call(*args, **kwargs)
@@ -166,24 +171,33 @@ def _record(split: Split, tokens: mx.array, size: int) -> tuple[list[mx.array], 
     last: list[mx.array] = []
 
     def recording(layer: Any, index: int) -> Callable[..., Any]:
-        def call(hidden: mx.array, *args: Any, **kwargs: Any) -> mx.array:
-            if index != len(calls) or (last and hidden is not last[-1]):
+        def call(*args: Any, **kwargs: Any) -> mx.array:
+            if not args or index != len(calls) or (last and args[0] is not last[0]):
                 raise _no_row()
+            hidden, *rest = args
             if index % size == 0:
                 mx.eval(hidden)
-                inputs.append(hidden)
-            calls.append((args, kwargs))
-            last[:] = [layer(hidden, *args, **kwargs)]
-            return last[-1]
+                inputs.append(_kept(hidden))
+            calls.append((tuple(rest), kwargs))
+            found = layer(hidden, *rest, **kwargs)
+            if not isinstance(found, mx.array):
+                raise _no_row()
+            last[:] = [found, _kept(found)]
+            return found
 
         return call
 
     with _standing(split, [recording(layer, i) for i, layer in enumerate(split.layers)]):
         split.body(tokens)
-    if len(calls) != len(split.layers) or not isinstance(last[-1], mx.array):
+    if len(calls) != len(split.layers):
         raise _no_row()
-    mx.eval(last[-1])
-    return [*inputs, last[-1]], calls
+    mx.eval(last[1])
+    return [*inputs, last[1]], calls
+
+
+def _kept(array: mx.array) -> mx.array:
+    """Return an array that stays as it is when a body writes into it in place."""
+    return mx.stop_gradient(array)
 
 
 def _tail(
@@ -227,6 +241,15 @@ def _segment(
     for (index, name, _), array in zip(flat, found, strict=True):
         grads[index][name] = array
     return grads, down
+
+
+@contextmanager
+def _refusing_others() -> Iterator[None]:
+    """Turn into a refusal what a body does that asks its layers for more than their outputs."""
+    try:
+        yield
+    except (AttributeError, TypeError, ValueError) as problem:
+        raise _no_row() from problem
 
 
 def _no_row() -> UsageProblem:

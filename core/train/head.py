@@ -57,8 +57,8 @@ def split_model(model: Any) -> Split:
     owner = getattr(model, "language_model", model)
     inner = getattr(owner, "model", None)
     layers = getattr(inner, "layers", None)
-    if inner is not None and isinstance(layers, list):
-        hidden = inner(tokens)
+    hidden = _states(inner, tokens)
+    if inner is not None and isinstance(layers, list) and hidden is not None:
         for head in _heads(owner, inner):
             logits = head(hidden)
             if logits.shape == expected.shape and bool(mx.array_equal(logits, expected).item()):
@@ -67,6 +67,15 @@ def split_model(model: Any) -> Split:
                 )
     known_layers = layers if isinstance(layers, list) else model.layers
     return Split(body=model, head=_same, layers=known_layers, known=False, vocabulary=vocabulary)
+
+
+def _states(inner: Any, tokens: mx.array) -> mx.array | None:
+    """Return a body's output; None: it is none, or is called with more than tokens."""
+    try:
+        found = inner(tokens)
+    except TypeError:
+        return None
+    return found if isinstance(found, mx.array) else None
 
 
 def token_logps(

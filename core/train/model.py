@@ -141,7 +141,7 @@ def blaming_architecture(kind: str) -> Iterator[None]:
         raise UsageProblem(
             f"The architecture {kind} cannot be trained: mlx-lm's code for it does not allow that "
             f"({reason}).",
-            hint="Train another model.",
+            hint="Train another model, or other target_modules.",
         ) from problem
 
 

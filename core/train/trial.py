@@ -7,6 +7,7 @@ is configured is compared with the plain gradient once; what differs is refused 
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -44,6 +45,8 @@ def check_gradients(config: TrainConfig, trained: TrainModel) -> None:
         set_trainable(trained.model, _spread(before))
         with blaming_architecture(kind):
             wanted = _gradients(_plain(config), trained)
+            if not math.isfinite(_norm(wanted)):
+                raise ValueError("its gradients are no numbers")
         used = [name for name in _SAVERS if getattr(config, name)]
         if used and not _same(config, trained, wanted):
             raise UsageProblem(
