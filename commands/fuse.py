@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -88,4 +89,4 @@ def fuse(
         return
     console.note(f"{done.layers} layers changed, {done.tensors_kept} tensors as they were")
     console.text(f"{target}\n")
-    console.note(f"next: mlxbun serve {target}")
+    console.note(f"next: mlxbun serve {quote(str(target))}")

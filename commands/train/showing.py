@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import itertools
+import math
 import time
 from contextlib import contextmanager
 from dataclasses import asdict
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from core.train.events import Metric, Note, Saved, Stage
@@ -59,10 +61,11 @@ def show_result(result: TrainResult, config: TrainConfig, console: Console) -> N
     console.note(f"adapter: {result.adapter_path}")
     if result.ended == "stopped":
         console.note(
-            "Go on with the same command and --resume --adapter-path " + result.adapter_path
+            "Go on with the same command and --resume --adapter-path " + quote(result.adapter_path)
         )
     else:
-        console.note(f"next: mlxbun serve {config.model_dir} --adapter {result.adapter_path}")
+        model, adapter = quote(str(config.model_dir)), quote(result.adapter_path)
+        console.note(f"next: mlxbun serve {model} --adapter {adapter}")
 
 
 def number(value: float | None) -> str:
@@ -74,7 +77,7 @@ def plain_line(metric: Metric) -> str:
     """Return a metric as one line of a log."""
     if metric.kind == "val":
         told = (f"perplexity {number(metric.perplexity)}", *_preference(metric))
-        return f"step {metric.step}: validation loss {metric.loss:.4g}, {', '.join(told)}"
+        return f"step {metric.step}: measured loss {metric.loss:.4g}, {', '.join(told)}"
     return ", ".join(
         (
             f"step {metric.step} of {metric.steps}: loss {metric.loss:.4g}",
@@ -170,7 +173,7 @@ class _Display:
         yield curve(self._losses)
         last = []
         if self._valid is not None:
-            last.append(f"validation at step {self._valid.step}: {self._valid.loss:.4g}")
+            last.append(f"measured at step {self._valid.step}: {self._valid.loss:.4g}")
         if self._saved is not None:
             last.append(f"saved at step {self._saved}")
         yield "  ".join(last)
@@ -178,6 +181,9 @@ class _Display:
 
 def curve(losses: list[float]) -> str:
     """Return a curve of one line: means of equal parts of the losses."""
+    losses = [loss for loss in losses if math.isfinite(loss)]
+    if not losses:
+        return ""
     parts = min(_CURVE, len(losses))
     bounds = [len(losses) * part // parts for part in range(parts + 1)]
     means = [sum(losses[low:high]) / (high - low) for low, high in itertools.pairwise(bounds)]

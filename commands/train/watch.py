@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from commands.train.showing import shown_events
 from core.errors import NotFound
-from core.train.events import Metric
+from core.train.events import Metric, metric_from_json
 from core.train.folder import is_training
 from core.train.plot import METRICS
 
@@ -65,8 +65,6 @@ def _metrics(
 
 def _metric(line: bytes) -> Metric | None:
     try:
-        values: dict[str, Any] = json.loads(line)
-        values.pop("type", None)
-        return Metric(**values)
-    except (ValueError, TypeError, AttributeError):
+        return metric_from_json(json.loads(line))
+    except (ValueError, RecursionError):
         return None

@@ -7,7 +7,7 @@ the lines of `metrics.jsonl`.
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal, Protocol
 
 
@@ -140,6 +140,23 @@ def event_as_json(event: TrainEvent) -> dict[str, Any]:
     kind = "stage" if isinstance(event, Stage) else "metric"
     values = {name: value for name, value in asdict(event).items() if value is not None}
     return {"type": kind, **{name: _plain(value) for name, value in values.items()}}
+
+
+def metric_from_json(values: Any) -> Metric | None:
+    """Return the metric that `event_as_json` made an object of; None: it is something else."""
+    known = {each.name: each for each in fields(Metric)}
+    if not isinstance(values, dict) or values.get("kind") not in ("train", "val"):
+        return None
+    figures = {name: values[name] for name in known if name in values and name != "kind"}
+    figures = {"loss": None} | figures
+    # What is no number in JSON was infinite, or no number.
+    figures = {name: math.nan if v is None else v for name, v in figures.items()}
+    if not all(isinstance(v, int | float) and not isinstance(v, bool) for v in figures.values()):
+        return None
+    step, steps = figures.get("step"), figures.get("steps")
+    if not isinstance(step, int) or not isinstance(steps, int) or step < 0 or steps < 1:
+        return None
+    return Metric(kind=values["kind"], **figures)
 
 
 def _plain(value: Any) -> Any:

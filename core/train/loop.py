@@ -443,7 +443,7 @@ def _plain(measured: Measured) -> Before:
 
 def _metric_lines(file: Path) -> list[dict[str, Any]]:
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return []
     found = []

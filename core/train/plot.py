@@ -46,7 +46,7 @@ def read_curves(file: Path) -> Curves:
         OSError: it cannot be read.
     """
     found: dict[str, Points] = {"train": [], "val": []}
-    for line in file.read_text(encoding="utf-8").splitlines():
+    for line in file.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             values = json.loads(line)
             found[values["kind"]].append((int(values["step"]), float(values["loss"])))

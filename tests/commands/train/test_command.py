@@ -200,6 +200,23 @@ def test_watching_follows_a_training_that_runs(place: Path, environ: dict[str, s
         process.wait()
 
 
+def test_watching_passes_over_rubbish(environ: dict[str, str], tmp_path: Path) -> None:
+    (tmp_path / "metrics.jsonl").write_bytes(
+        b'{"kind": "val", "step": 0, "steps": 5, "loss": null}\n[]\n\xff\n'
+        b'{"kind": "train", "step": 1, "steps": 5, "loss": 2}\n{"kind": "tr'
+    )
+    done = mlxbun("train", "watch", str(tmp_path), environ=environ)
+    assert done.returncode == 0, done.stderr
+    assert "step 0: measured loss nan" in done.stderr
+    assert "step 1 of 5: loss 2" in done.stderr
+
+
+def test_the_next_command_can_be_copied(place: Path, environ: dict[str, str]) -> None:
+    out = str(place / "an adapter")
+    done = train(place, environ, "--iters", "1", "--adapter-path", out)
+    assert f"--adapter '{out}'" in done.stderr
+
+
 def test_two_do_not_train_at_once(place: Path, environ: dict[str, str]) -> None:
     lease = Paths.from_environ(environ).lease_file
     with hold_lease(lease, what="job 1a2b3c4d (finetune)", on_wait=None):
