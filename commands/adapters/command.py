@@ -39,7 +39,7 @@ def list_(context: typer.Context, json: JsonOption = False) -> None:
 
     session: Session = context.obj
     console = session.console(json=json)
-    cards = list_adapters(session.paths)
+    cards = list_adapters(session.paths, on_broken=lambda told: console.note(f"Left out: {told}"))
     if console.json_mode:
         console.json({"adapters": [_plain(card) for card in cards]})
         return
@@ -61,13 +61,13 @@ def inspect(
     json: JsonOption = False,
 ) -> None:
     """Show what an adapter is: its base, its form, how it was made and what was measured."""
-    from core.provenance import encode, read_provenance
-    from core.train.shelf import find_card
+    from core.provenance import encode
+    from core.train.shelf import find_card, provenance_of
 
     session: Session = context.obj
     console = session.console(json=json)
     card = find_card(adapter, session.paths)
-    provenance = read_provenance(card.folder)
+    provenance = provenance_of(card.folder)
     recipe = encode(provenance).get("recipe", {}) if provenance else {}
     if console.json_mode:
         console.json({**_plain(card), "recipe": recipe})

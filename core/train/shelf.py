@@ -12,6 +12,7 @@ from core.registry.files import read_json
 from core.registry.weights import read_header, tensor_bytes
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from core.paths import Paths
@@ -50,8 +51,15 @@ class AdapterCard:
     """Of the same rows without it."""
 
 
-def list_adapters(paths: Paths) -> list[AdapterCard]:
-    """Return the adapters that are kept, the latest first; broken ones are passed over."""
+def list_adapters(
+    paths: Paths, *, on_broken: Callable[[str], None] = lambda _told: None
+) -> list[AdapterCard]:
+    """Return the adapters that are kept, the latest first.
+
+    Args:
+        paths: our folders.
+        on_broken: hears in a sentence of each that is left out, as its files are broken.
+    """
     found = []
     for root in adapter_folders(paths.cache):
         folders = sorted(root.iterdir()) if root.is_dir() else []
@@ -59,8 +67,8 @@ def list_adapters(paths: Paths) -> list[AdapterCard]:
             if (folder / WEIGHTS).is_file() and (folder / CONFIG).is_file():
                 try:
                     found.append(read_card(folder))
-                except MlxbunError:
-                    continue
+                except MlxbunError as problem:
+                    on_broken(problem.message)
     return sorted(found, key=lambda card: -card.modified)
 
 
@@ -86,11 +94,15 @@ def read_card(folder: Path) -> AdapterCard:
         raise BadModelFiles(f"{folder / CONFIG} cannot be read: {problem.strerror}.") from problem
     if config is None:
         raise BadModelFiles(f"{folder / CONFIG} is no JSON object.")
-    tensors = read_header(folder / WEIGHTS)
+    try:
+        tensors = read_header(folder / WEIGHTS)
+    except BadModelFiles as problem:
+        hint = "Train it again, or take its folder away."
+        raise BadModelFiles(problem.message, hint=hint) from problem
     told = config.get("lora_parameters")
     lora = told if isinstance(told, dict) else {}
     made = config.get("mlxbun")
-    provenance = read_provenance(folder)
+    provenance = provenance_of(folder)
     loss, base_loss = _losses(provenance)
     return AdapterCard(
         name=folder.name,
@@ -99,7 +111,7 @@ def read_card(folder: Path) -> AdapterCard:
         kind=_text(config.get("fine_tune_type")) or "lora",
         method=_text(made.get("method")) if isinstance(made, dict) else None,
         rank=lora["rank"] if isinstance(lora.get("rank"), int) else None,
-        scale=float(lora["scale"]) if isinstance(lora.get("scale"), int | float) else None,
+        scale=_number(lora.get("scale")),
         layers=len({name.rsplit(".", 1)[0] for name in tensors}),
         parameters=sum(_count(tensor) for tensor in tensors.values()),
         size_bytes=sum(map(tensor_bytes, tensors.values())),
@@ -107,6 +119,17 @@ def read_card(folder: Path) -> AdapterCard:
         loss=loss,
         base_loss=base_loss,
     )
+
+
+def provenance_of(folder: Path) -> Provenance | None:
+    """Return what an adapter tells of how it was made; None: nothing that can be read.
+
+    These are words beside the adapter, which works without them.
+    """
+    try:
+        return read_provenance(folder)
+    except MlxbunError:
+        return None
 
 
 def _losses(provenance: Provenance | None) -> tuple[float | None, float | None]:
@@ -122,6 +145,11 @@ def _count(tensor: dict[str, Any]) -> int:
     for size in tensor["shape"]:
         count *= size
     return count
+
+
+def _number(value: Any) -> float | None:
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if known and abs(value) < float("inf") else None
 
 
 def _text(value: Any) -> str | None:

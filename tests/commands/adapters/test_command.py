@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 from tests.core.train.runs import config_of, run, sums, write_rows
@@ -38,6 +39,23 @@ def test_from_a_training_to_a_fused_model(tmp_path: Path) -> None:
         environ=environ,
     )  # fmt: skip
     assert answer.stdout.startswith("=")
+
+
+def test_damaged_adapters_are_told_and_damaged_words_do_not_matter(tmp_path: Path) -> None:
+    environ = environ_of(tmp_path / "home")
+    make_model(tmp_path / "model")
+    write_rows(tmp_path / "data", sums(8))
+    kept = tmp_path / "home" / ".cache" / "mlxbun" / "adapters"
+    run(config_of(tmp_path, iters=1, adapter_path=str(kept / "one")), tmp_path / "home")
+    shutil.copytree(kept / "one", kept / "two")
+    (kept / "one" / "mlxbun.json").write_text("{}")
+    (kept / "two" / "adapters.safetensors").write_bytes(b"short")
+    done = mlxbun("adapters", "list", "--json", environ=environ)
+    assert [found["name"] for found in json.loads(done.stdout)["adapters"]] == ["one"]
+    assert "Left out: The weights file" in done.stderr
+    assert mlxbun("adapters", "inspect", "one", environ=environ).returncode == 0
+    broken = mlxbun("adapters", "inspect", "two", environ=environ)
+    assert (broken.returncode, "Train it again" in broken.stderr) == (7, True)
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
