@@ -39,6 +39,8 @@ class ModelInfo:
     """Whether its chat template tells it of tools and its calls can be read."""
     reasoning: bool = False
     """Whether it has a reasoning channel that is known here."""
+    adapter: str | None = None
+    """The folder's name of the adapter that all its answers are given with; None: it has none."""
     forms: bool = True
     """Whether the forms of answers are enforced: not with `MLXBUN_GRAMMAR=0`, nor without
     xgrammar."""

@@ -140,6 +140,7 @@ def load(
         defaults=merge_sampling(defaults, _model_defaults(folder), _BUILT_IN),
         folder=folder,
         vocabulary_size=_vocabulary_size(model),
+        adapter=adapter.name if adapter else None,
     )
     return LoadedModel(
         model=model,

@@ -22,6 +22,7 @@ from commands.serve.tracing import HEADER, Trace, phase
 from commands.serve.wire.openai.errors import message_body
 from commands.serve.wire.openai.fold import Fold
 from commands.serve.wire.openai.sampling import check_vocabulary
+from commands.serve.wire.openai.unsupported import check_adapter
 from core.engine.events import Finished
 from core.errors import EngineStopped, MlxbunError
 
@@ -147,7 +148,9 @@ async def _read(asked: _Asked, decode: Callable[[bytearray], Call]) -> Call:
     body = await read_body(asked.request)
     inline = len(body) <= _DECODE_INLINE
     call = decode(body) if inline else await asked.serving.workers.run(decode, body)
-    check_vocabulary(call.request.sampling, asked.serving.engine.info.vocabulary_size)
+    info = asked.serving.engine.info
+    check_vocabulary(call.request.sampling, info.vocabulary_size)
+    check_adapter(call.adapter, info.adapter)
     return call
 
 

@@ -24,7 +24,7 @@ def _served() -> Iterator[tuple[FakeEngine, str]]:
 @pytest.fixture
 def engine(_served: tuple[FakeEngine, str]) -> FakeEngine:
     fake = _served[0]
-    fake.script, fake.choose, fake.alive = Script(), None, True
+    fake.script, fake.choose, fake.alive, fake.adapter = Script(), None, True, None
     fake.requests.clear()
     fake.generations.clear()
     return fake

@@ -55,6 +55,8 @@ class FakeEngine:
     vocabulary_size: int | None = 259
     able: bool = True
     """Whether the model knows tools and reasons."""
+    adapter: str | None = None
+    """On the model, by its name."""
     forms: bool = True
     """Whether forms are enforced."""
 
@@ -77,6 +79,7 @@ class FakeEngine:
             defaults=SamplingParams(temperature=0.7, top_p=0.0, top_k=0, min_p=0.0),
             folder=self.folder,
             vocabulary_size=self.vocabulary_size,
+            adapter=self.adapter,
             tools=self.able,
             reasoning=self.able,
             forms=self.forms,

@@ -140,3 +140,17 @@ def test_tools_are_accepted_when_the_request_turns_them_off(client: httpx.Client
     tools = [{"type": "function", "function": {"name": "f", "parameters": {}}}]
     answer = client.post(CHAT, json={**GOOD, "tools": tools, "tool_choice": "none"})
     assert answer.status_code == 200
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/completions"])
+def test_an_adapter_that_is_on_the_model_cannot_be_left_out(
+    client: httpx.Client, engine: FakeEngine, path: str
+) -> None:
+    engine.adapter = "poet"
+    asked = GOOD if path == CHAT else {"prompt": "hi"}
+    for adapter, status in (("none", 400), ("other", 400), ("poet", 200), (None, 200)):
+        answer = client.post(path, json={**asked, "adapter": adapter})
+        assert answer.status_code == status, adapter
+    refused = client.post(path, json={**asked, "adapter": "none"}).json()["error"]
+    assert 'all answers are given with "poet"' in refused["message"]
+    assert refused["param"] == "adapter"

@@ -26,7 +26,6 @@ from commands.serve.wire.openai.sampling import (
 from commands.serve.wire.openai.schema import ChatRequest, CompletionRequest, SamplingFields
 from commands.serve.wire.openai.sentences import decapitalized
 from commands.serve.wire.openai.tools import decode_thinking, decode_tools, tools_for_template
-from commands.serve.wire.openai.unsupported import refuse_unsupported
 from core.engine.request import ChatPrompt, GenerationRequest, TextPrompt
 from core.errors import BadRequest
 
@@ -61,6 +60,8 @@ class Call:
     """What the engine is asked for."""
     stream: bool
     """Whether the answer is sent as it grows."""
+    adapter: str | None = None
+    """The adapter that it names, `none` among them; None: it names none."""
 
 
 def decode_chat(body: bytes | bytearray) -> Call:
@@ -76,7 +77,6 @@ def decode_chat(body: bytes | bytearray) -> Call:
     _check_fixed_texts(raw)
     history = decode_messages(messages)
     call = _convert(raw, ChatRequest)
-    refuse_unsupported(call)
     tools = decode_tools(call)
     prompt = ChatPrompt(
         messages=history,
@@ -84,7 +84,7 @@ def decode_chat(body: bytes | bytearray) -> Call:
         tools=tools_for_template(raw.get("tools", ()), tools),
     )
     request = replace(_request(call, raw, prompt), tools=tools, thinking=decode_thinking(call))
-    return Call(request=request, stream=bool(call.stream))
+    return Call(request=request, stream=bool(call.stream), adapter=call.adapter)
 
 
 def decode_completion(body: bytes | bytearray) -> Call:
@@ -103,8 +103,8 @@ def decode_completion(body: bytes | bytearray) -> Call:
         )
     _check_fixed_texts(raw)
     call = _convert(raw, CompletionRequest)
-    refuse_unsupported(call)
-    return Call(request=_request(call, raw, TextPrompt(text=prompt)), stream=bool(call.stream))
+    request = _request(call, raw, TextPrompt(text=prompt))
+    return Call(request=request, stream=bool(call.stream), adapter=call.adapter)
 
 
 def _parse_object(body: bytes | bytearray) -> dict[str, Any]:

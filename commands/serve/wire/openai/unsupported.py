@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from commands.serve.wire.openai.sentences import quoted
 from core.errors import BadRequest
 
-if TYPE_CHECKING:
-    from commands.serve.wire.openai.schema import SamplingFields
 
+def check_adapter(asked: str | None, mounted: str | None) -> None:
+    """Refuse an adapter that a request's answer would not be given with.
 
-def refuse_unsupported(call: SamplingFields) -> None:
-    """Raise for what is not there yet; a value that asks for nothing (`none`) passes.
+    Args:
+        asked: what the request names; `none`: to be answered without one; None: nothing.
+        mounted: the one that all answers are given with, or None.
 
     Raises:
         BadRequest: naming the field.
     """
-    if call.adapter is not None and call.adapter != "none":
+    if asked in (None, mounted) or (asked == "none" and mounted is None):
+        return
+    if asked == "none":
+        given = quoted(str(mounted))
         raise BadRequest(
-            f"adapter {quoted(call.adapter)} is unknown: a request cannot choose one yet.",
+            f'adapter "none" cannot be chosen yet: all answers are given with {given}.',
             field="adapter",
         )
+    raise BadRequest(
+        f"adapter {quoted(str(asked))} is unknown: a request cannot choose one yet.",
+        field="adapter",
+    )
