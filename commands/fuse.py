@@ -14,7 +14,10 @@ from core.errors import MlxbunError, UsageProblem
 from core.paths import expanded
 
 if TYPE_CHECKING:
+    from commands._shared.console import Console
     from commands._shared.session import Session
+    from core.registry.resolve import ModelRef
+    from core.train.fuse import Fused
 
 
 def fuse(
@@ -54,39 +57,50 @@ def fuse(
     from core.registry.resolve import resolve_model
     from core.train.shelf import find_card
 
-    settings = session.settings().values
     card = find_card(adapter, session.paths)
     base = resolve_model(
-        model, hub_cache=session.paths.hub_cache, model_folders=settings.model_folders
+        model,
+        hub_cache=session.paths.hub_cache,
+        model_folders=session.settings().values.model_folders,
     )
     # Before MLX is imported: where it has no backend, this says so.
     prepare_compute(
         blas="off", dequantize="off", cache=session.paths.cache, environ=session.environ
     )
+    _show(_written(base, card.folder, expanded(output), console), base, card.folder, console)
+
+
+def _written(base: ModelRef, adapter: Path, target: Path, console: Console) -> Fused:
     from core.train.fuse import fuse as fuse_folders
     from core.train.run import describe_fused
 
-    target = expanded(output)
     try:
         with console.progress() as on_progress:
-            done = fuse_folders(base.folder, card.folder, target, on_progress=on_progress)
+            done = fuse_folders(base.folder, adapter, target, on_progress=on_progress)
         describe_fused(target, base)
     except OSError as problem:
         raise MlxbunError(
             f"{target} cannot be written: {problem.strerror or problem}.",
             hint="Make room, or name another folder with --output.",
         ) from problem
+    return done
+
+
+def _show(done: Fused, base: ModelRef, adapter: Path, console: Console) -> None:
     if console.json_mode:
         console.json(
             {
                 "model": base.model_id,
-                "adapter": str(card.folder),
-                "output": str(target),
+                "adapter": str(adapter),
+                "output": str(done.folder),
                 "layers": done.layers,
                 "tensors_kept": done.tensors_kept,
+                "written_anew": done.anew,
             }
         )
         return
     console.note(f"{done.layers} layers changed, {done.tensors_kept} tensors as they were")
-    console.text(f"{target}\n")
-    console.note(f"next: mlxbun serve {quote(str(target))}")
+    if done.anew:
+        console.note("The files are in mlx-lm's layout: the model keeps its layers in another one.")
+    console.text(f"{done.folder}\n")
+    console.note(f"next: mlxbun serve {quote(str(done.folder))}")

@@ -2,15 +2,18 @@
 
 A layer keeps its form: its data type, and where it is quantized its bits and groups. So the files
 keep their headers, and each is the base's file with the bytes of those layers put in place; every
-other tensor is the same to the last byte.
+other tensor is the same to the last byte. Files that hold the layers in another layout than mlx-lm
+computes with, as originals do that keep each expert apart, are written anew in mlx-lm's.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +23,16 @@ import numpy as np
 from core.errors import BadModelFiles, UsageProblem
 from core.progress import OnProgress, Progress, ignore_progress
 from core.registry.files import read_json
-from core.registry.weights import read_header
-from core.train.adapter import read_adapter
+from core.registry.weights import WEIGHTS, read_header
+from core.train.rewrite import rewrite
+from core.train.update import PARTS, Update, grown, read_update
 
-_PARTS = ("weight", "scales", "biases")
+_NOT_COPIED = (WEIGHTS, "consolidated*.safetensors", "mlxbun.json")
+
+Headers = Mapping[Path, Mapping[str, Any]]
+"""Files of weights with their tensors."""
+OnLayer = Callable[[], None]
+"""Hears that one more layer is done."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,6 +45,8 @@ class Fused:
     """Layers that the adapter changed."""
     tensors_kept: int
     """Tensors that are the same as in the base."""
+    anew: bool
+    """Whether the files are in another layout than the base's: mlx-lm's own."""
 
 
 def fuse(
@@ -56,87 +67,80 @@ def fuse(
     """
     if target.exists():
         raise UsageProblem(f"{target} is there already.", hint="Name a folder that is not.")
-    arrays, scale = read_adapter(adapter)
-    paths = sorted({name.rsplit(".", 1)[0] for name in arrays})
-    files = {path: read_header(path) for path in sorted(base.glob("*.safetensors"))}
-    _refuse_strangers(paths, files, base)
+    update = read_update(adapter)
+    files = {path: read_header(path) for path in sorted(base.glob(WEIGHTS))}
     config = read_json(base / "config.json") or {}
-    target.parent.mkdir(parents=True, exist_ok=True)
-    made = target.with_name(f".{target.name}.fusing")
-    shutil.rmtree(made, ignore_errors=True)
-    done = 0
-
-    def count(_path: str) -> None:
-        nonlocal done
-        done += 1
-        on_progress(Progress(task="fusing", done=done, total=len(paths), unit="layers"))
-
-    try:
-        made.mkdir()
+    anew = not _has_layout(files, update, config)
+    on_layer = _counting(on_progress, len(update.paths))
+    with _appearing(target) as made:
         _copy_others(base, made)
-        for file, header in files.items():
-            _write_file(file, header, made / file.name, (arrays, scale, config), count)
-        made.replace(target)
-    finally:
-        shutil.rmtree(made, ignore_errors=True)
-    names = [name for header in files.values() for name in header]
-    changed = {f"{path}.{part}" for path in paths for part in _PARTS}
-    return Fused(
-        folder=target,
-        layers=len(paths),
-        tensors_kept=sum(name not in changed for name in names),
+        if anew:
+            rewrite(base, update, made, on_layer=on_layer)
+        else:
+            _put_in_place(files, update, config, made, on_layer)
+        kept = _count_others(made, update)
+    return Fused(folder=target, layers=len(update.paths), tensors_kept=kept, anew=anew)
+
+
+def _has_layout(files: Headers, update: Update, config: Mapping[str, Any]) -> bool:
+    """Return whether files hold the layers by the names and in the forms that they compute in."""
+    stored = {name: tensor for header in files.values() for name, tensor in header.items()}
+    return all(
+        f"{path}.weight" in stored and _has_form(path, stored, _form(config, path))
+        for path in update.paths
     )
 
 
-def _write_file(
-    file: Path,
-    header: Mapping[str, Any],
-    target: Path,
-    adapter: tuple[Mapping[str, Any], float, Mapping[str, Any]],
-    on_layer: Callable[[str], None],
-) -> None:
-    """Copy one file of weights, and put the adapted layers in place."""
-    arrays, scale, config = adapter
-    shutil.copyfile(file, target)
-    loaded: Any = mx.load(str(file))
-    paths = sorted({name.rsplit(".", 1)[0] for name in arrays})
-    with target.open("r+b") as out:
-        for path in (path for path in paths if f"{path}.weight" in header):
-            _put(out, header, file, _fused(path, loaded, arrays, scale, _form(config, path)))
-            on_layer(path)
-        out.flush()
-        os.fsync(out.fileno())
-
-
-def _fused(
-    path: str,
-    loaded: Mapping[str, Any],
-    arrays: Mapping[str, Any],
-    scale: float,
-    form: Mapping[str, Any],
-) -> dict[str, Any]:
-    """Return a layer's tensors with the adapter in them, by name."""
-    weight = loaded[f"{path}.weight"]
-    a, b = (mx.array(arrays[f"{path}.{name}"]) for name in ("lora_a", "lora_b"))
-    # Of experts [E, R, I] and [E, O, R], else [I, R] and [R, O].
-    update = scale * ((b @ a) if a.ndim == 3 else (a @ b).T)
-    scales = loaded.get(f"{path}.scales")
+def _has_form(path: str, stored: Mapping[str, Any], form: Mapping[str, Any]) -> bool:
+    scales = stored.get(f"{path}.scales")
     if scales is None:
-        _refuse_shape(path, weight.shape, update.shape)
-        return {f"{path}.weight": (weight.astype(mx.float32) + update).astype(weight.dtype)}
-    biases = loaded.get(f"{path}.biases")
-    floats = scales.dtype in (mx.float32, mx.float16, mx.bfloat16)
-    wide: list[Any] = [
-        None if s is None else s.astype(mx.float32) if floats else s for s in (scales, biases)
-    ]
-    plain = mx.dequantize(weight, *wide, **form).astype(mx.float32)
-    _refuse_shape(path, plain.shape, update.shape)
-    packed = mx.quantize(plain + update, **form)
-    kinds = (weight.dtype, scales.dtype, biases.dtype if biases is not None else None)
-    return {
-        f"{path}.{part}": array.astype(kind)
-        for part, array, kind in zip(_PARTS, packed, kinds, strict=False)
-    }
+        return stored[f"{path}.weight"]["dtype"] in ("F32", "F16", "BF16")
+    width = stored[f"{path}.weight"]["shape"][-1]
+    in_words = stored[f"{path}.weight"]["dtype"] == "U32"
+    alone = f"{path}.global_scale" not in stored
+    return (
+        alone and in_words and width * 32 == scales["shape"][-1] * form["group_size"] * form["bits"]
+    )
+
+
+def _put_in_place(
+    files: Headers, update: Update, config: Mapping[str, Any], made: Path, on_layer: OnLayer
+) -> None:
+    """Copy the files of weights, and put the adapted layers where they lie in them."""
+    loaded: dict[str, Any] = {}  # a layer's tensors may lie in two files
+    for file in files:
+        shutil.copyfile(file, made / file.name)
+        tensors: Any = mx.load(str(file))
+        loaded |= tensors
+    homes = {name: file for file, header in files.items() for name in header}
+    for path in update.paths:
+        parts = {part: loaded.get(f"{path}.{part}") for part in PARTS}
+        for part, array in grown(path, parts, update, _form(config, path)).items():
+            file = homes[f"{path}.{part}"]
+            _put(made / file.name, f"{path}.{part}", files[file], array)
+        on_layer()
+    for file in files:
+        with (made / file.name).open("r+b") as written:
+            os.fsync(written.fileno())
+
+
+def _put(file: Path, name: str, header: Mapping[str, Any], array: Any) -> None:
+    """Put a tensor where a file's header says that it lies."""
+    first, last = header[name]["data_offsets"]
+    data = _bytes(array)
+    if len(data) != last - first or list(array.shape) != header[name]["shape"]:
+        raise BadModelFiles(f"{name} in {file.name} is stored in a form that is not known here.")
+    with file.open("r+b") as out:
+        begin = 8 + int.from_bytes(out.read(8), "little")
+        out.seek(begin + first)
+        out.write(data)
+
+
+def _bytes(array: Any) -> bytes:
+    """Return an array as safetensors store it."""
+    if array.dtype == mx.bfloat16:
+        array = array.view(mx.uint16)
+    return np.array(array).tobytes()
 
 
 def _form(config: Mapping[str, Any], path: str) -> dict[str, Any]:
@@ -151,49 +155,40 @@ def _form(config: Mapping[str, Any], path: str) -> dict[str, Any]:
     }
 
 
-def _put(out: Any, header: Mapping[str, Any], file: Path, tensors: Mapping[str, Any]) -> None:
-    """Put tensors where the header says that they lie."""
-    with file.open("rb") as source:
-        begin = 8 + int.from_bytes(source.read(8), "little")
-    for name, array in tensors.items():
-        first, last = header[name]["data_offsets"]
-        data = _bytes(array)
-        if len(data) != last - first or list(array.shape) != header[name]["shape"]:
-            raise BadModelFiles(
-                f"{name} in {file.name} is stored in a form that is not known here."
-            )
-        out.seek(begin + first)
-        out.write(data)
+@contextmanager
+def _appearing(target: Path) -> Iterator[Path]:
+    """Give a folder that takes the target's name when all went well, and is gone if not."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    made = target.with_name(f".{target.name}.fusing")
+    shutil.rmtree(made, ignore_errors=True)
+    try:
+        made.mkdir()
+        yield made
+        made.replace(target)
+    finally:
+        shutil.rmtree(made, ignore_errors=True)
 
 
-def _bytes(array: Any) -> bytes:
-    """Return an array as safetensors store it."""
-    if array.dtype == mx.bfloat16:
-        array = array.view(mx.uint16)
-    return np.array(array).tobytes()
+def _counting(on_progress: OnProgress, total: int) -> OnLayer:
+    done = 0
+
+    def count() -> None:
+        nonlocal done
+        done += 1
+        on_progress(Progress(task="fusing", done=done, total=total, unit="layers"))
+
+    return count
 
 
-def _refuse_strangers(paths: list[str], files: Mapping[Path, Any], base: Path) -> None:
-    stored = {name for header in files.values() for name in header}
-    missing = [path for path in paths if f"{path}.weight" not in stored]
-    if missing:
-        raise BadModelFiles(
-            f"The model in {base} stores no {missing[0]}.weight, which the adapter changes.",
-            hint="Fuse it with the model that it was trained on.",
-        )
-
-
-def _refuse_shape(path: str, weight: tuple[int, ...], update: tuple[int, ...]) -> None:
-    if tuple(weight) != tuple(update):
-        raise BadModelFiles(
-            f"The adapter's part for {path} has the shape {tuple(update)}, the layer "
-            f"{tuple(weight)}.",
-            hint="Fuse it with the model that it was trained on.",
-        )
+def _count_others(made: Path, update: Update) -> int:
+    """Return how many tensors are none of the adapted layers'."""
+    changed = {f"{path}.{part}" for path in update.paths for part in PARTS}
+    names = [name for file in made.glob(WEIGHTS) for name in read_header(file)]
+    return sum(name not in changed for name in names)
 
 
 def _copy_others(base: Path, made: Path) -> None:
-    """Copy what belongs to the model beside its weights."""
+    """Copy what belongs to the model beside its weights, and not a second copy of those."""
     for file in sorted(base.iterdir()):
-        if file.is_file() and file.suffix != ".safetensors" and file.name != "mlxbun.json":
+        if file.is_file() and not any(fnmatch(file.name, each) for each in _NOT_COPIED):
             shutil.copyfile(file, made / file.name)

@@ -79,6 +79,24 @@ def test_a_quantized_model_keeps_its_layout(tmp_path: Path, bits: int) -> None:
     ).read_bytes()
 
 
+def test_a_layer_may_lie_in_two_files(tmp_path: Path) -> None:
+    place = trained(tmp_path, 8)
+    fuse(place / "model", place / "out", place / "whole")
+    weights: Any = mx.load(str(place / "model" / "model.safetensors"))
+    mx.eval(weights)
+    (place / "model" / "model.safetensors").unlink()
+    for number, is_mine in ((1, True), (2, False)):
+        part = {n: array for n, array in weights.items() if n.endswith(".weight") == is_mine}
+        file = place / "model" / f"model-0000{number}-of-00002.safetensors"
+        mx.save_safetensors(str(file), part, metadata={"format": "mlx"})
+    done = fuse(place / "model", place / "out", place / "fused")
+    assert not done.anew
+    wanted = raw(place / "whole" / "model.safetensors")
+    found = [raw(file) for file in sorted((place / "fused").glob("*.safetensors"))]
+    assert len(found) == 2
+    assert found[0] | found[1] == wanted
+
+
 def test_half_precision_stays_half_precision(tmp_path: Path) -> None:
     place = trained(tmp_path, None)
     file = place / "model" / "model.safetensors"
@@ -105,7 +123,7 @@ def test_what_does_not_fit_is_refused_and_leaves_nothing(tmp_path: Path) -> None
     with pytest.raises(BadModelFiles, match="has the shape"):
         fuse(place / "wide", place / "out", place / "fused")
     make_model(place / "flat", config=llama_config(num_hidden_layers=1))
-    with pytest.raises(BadModelFiles, match=r"stores no model.layers.1"):
+    with pytest.raises(BadModelFiles, match=r"has no linear layer model.layers.1"):
         fuse(place / "flat", place / "out", place / "fused")
     assert not [path for path in place.iterdir() if "fus" in path.name]
 
