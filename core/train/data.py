@@ -1,7 +1,8 @@
 """The data of a training: found, read, checked and tokenized. Pure Python.
 
-A folder holds `train.jsonl` or `train.csv`, and perhaps `valid.jsonl` or `valid.csv`; a single file
-is all training rows, of which `valid_split` keeps a share for validation.
+A folder holds training rows in `train.jsonl`, `train.csv` or `train.parquet`, and perhaps rows for
+validation in a file `valid` of one of these kinds; a single file is all training rows, of which
+`valid_split` keeps a share for validation.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ def find_files(path: Path) -> tuple[Path, Path | None]:
     if train is None:
         raise NotFound(
             f"{path / 'train.jsonl'} not found",
-            hint="A data set is a folder with train.jsonl or train.csv, or one such file.",
+            hint="A data set is a folder with train.jsonl, .csv or .parquet, or one such file.",
         )
     return train, valid
 

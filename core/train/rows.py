@@ -1,6 +1,7 @@
-"""Rows out of files: JSONL and CSV, each with the line it stands on. Knows nothing of formats.
+"""Rows out of files: JSONL, CSV and Parquet, each with the line it stands on.
 
-A row that is no row is told, not raised: whoever reads decides what to do about it.
+Knows nothing of the formats of rows. A row that is no row is told, not raised: whoever reads
+decides what to do about it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import NotFound, UsageProblem
 from core.registry.files import printable
+from core.train.parquet import parquet_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-SUFFIXES = (".jsonl", ".csv")
+SUFFIXES = (".jsonl", ".csv", ".parquet")
 """Files that are read."""
 
 _LONGEST_CELL = 2**27  # characters of a CSV's cell
@@ -28,7 +30,7 @@ class RawRow:
     """A row as the file has it."""
 
     line: int
-    """Its line in the file, from 1."""
+    """Its line in the file, of a Parquet file its row, from 1."""
     values: dict[str, Any]
     """Names to JSON values."""
 
@@ -40,24 +42,27 @@ class BrokenRow:
     file: str
     """The file's name."""
     line: int
-    """Its line in the file, from 1."""
+    """Its line in the file, of a Parquet file its row, from 1."""
     reason: str
     """Why, as a clause: `it has no 'messages'`."""
 
 
 def read_rows(file: Path) -> Iterator[RawRow | BrokenRow]:
-    """Yield the rows of a JSONL or CSV file, empty lines left out.
+    """Yield the rows of a JSONL, CSV or Parquet file, empty lines left out.
 
     Raises:
         NotFound: there is no such file.
         UsageProblem: it cannot be read, or is of another kind.
+        BackendMissing: it is a Parquet file, and what reads them is not installed.
     """
-    if file.suffix.lower() not in SUFFIXES:
+    reader = _READERS.get(file.suffix.lower())
+    if reader is None:
         raise UsageProblem(
-            f"{file.name} is not a kind of file that is read.", hint="Use .jsonl or .csv."
+            f"{file.name} is not a kind of file that is read.",
+            hint="Use .jsonl, .csv or .parquet.",
         )
     try:
-        yield from (_csv_rows if file.suffix.lower() == ".csv" else _json_rows)(file)
+        yield from reader(file)
     except FileNotFoundError:
         raise NotFound(f"{file} not found") from None
     except OSError as problem:
@@ -153,6 +158,20 @@ def _csv_value(head: str, cell: str) -> Any:
 
 def _counted(count: int, what: str) -> str:
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def _parquet_rows(file: Path) -> Iterator[RawRow | BrokenRow]:
+    for number, row in enumerate(parquet_rows(file), 1):
+        values = {name: _written(name, value) for name, value in row.items()}
+        yield RawRow(line=number, values={name: v for name, v in values.items() if v is not None})
+
+
+def _written(head: str, value: Any) -> Any:
+    """Return a value; lists that were kept as a text are read as in a CSV file."""
+    return _csv_value(head, value) if isinstance(value, str) else value
+
+
+_READERS = {".jsonl": _json_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}
 
 
 def shown(value: Any) -> str:

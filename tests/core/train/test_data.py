@@ -313,9 +313,9 @@ def test_data_that_does_not_go_with_the_method(
 
 
 def test_other_files_are_refused(tmp_path: Path, tokenizer: Tokenizer) -> None:
-    (tmp_path / "rows.parquet").write_bytes(b"PAR1")
+    (tmp_path / "rows.arrow").write_bytes(b"ARROW1")
     with pytest.raises(UsageProblem, match="not a kind of file"):
-        load(tmp_path / "rows.parquet", tokenizer)
+        load(tmp_path / "rows.arrow", tokenizer)
 
 
 @given(
