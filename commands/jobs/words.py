@@ -121,7 +121,10 @@ def _share(progress: Any) -> str:
 def _moment(milliseconds: Any) -> str:
     if not isinstance(milliseconds, int):
         return ""
-    moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    try:
+        moment = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (OverflowError, ValueError, OSError):  # no time that there is
+        return ""
     return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 

@@ -98,7 +98,10 @@ class Job:
     @property
     def config(self) -> dict[str, Any]:
         """What was asked for."""
-        config = json.loads(self.config_json)
+        try:
+            config = json.loads(self.config_json)
+        except (ValueError, TypeError):  # a row that was damaged is shown as far as it goes
+            return {}
         return config if isinstance(config, dict) else {}
 
     @property

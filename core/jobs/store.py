@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _FOREIGN_SILENCE = 120.0  # seconds after which a process of another machine counts as gone
+_NAMED = 8  # jobs that a hint lists at most
 _OWNER = tuple(field.name for field in fields(Owner))
 _OWN = tuple(f.name for f in fields(Job) if f.name not in ("owner", "log_path"))
 _COLUMNS = (*_OWN, *_OWNER)
@@ -205,7 +206,7 @@ class JobStore:
             raise Ambiguous(
                 f"Several jobs begin with {prefix!r}.",
                 candidates=ids,
-                hint=f"Name one of {', '.join(ids)}.",
+                hint=f"Name one of {_few(ids)}.",
             )
         return self._judged(fitting[0])
 
@@ -251,6 +252,8 @@ class JobStore:
         own: dict[str, Any] = {
             name: bool(row[name]) if name in _FLAGS else row[name] for name in _OWN
         }
+        if not isinstance(own["progress"], int | float):  # damaged: the rest is worth showing
+            own["progress"] = 0.0
         owner = Owner(**{name: row[name] for name in _OWNER})
         return Job(**own, owner=owner, log_path=self._log_of(row["id"]))
 
@@ -280,6 +283,11 @@ class JobStore:
         if not job.owner.is_here:
             return self._clock() - job.seen_at < _FOREIGN_SILENCE
         return self._born(job.owner.pid) == job.owner.born
+
+
+def _few(ids: tuple[str, ...]) -> str:
+    rest = len(ids) - _NAMED
+    return ", ".join(ids[:_NAMED]) + (f" or {rest} more" if rest > 0 else "")
 
 
 def _insert(connection: sqlite3.Connection, job: Job) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import subprocess
 
 import pytest
@@ -164,6 +165,28 @@ def test_a_damaged_list_is_said(desk: Desk) -> None:
     done = _run(desk, "list")
     assert done.returncode == 0
     assert "is damaged" in done.stderr
+
+
+def test_damaged_rows_and_lines_are_shown_as_far_as_they_go(desk: Desk) -> None:
+    job = desk.end(desk.start("quick"))
+    LogWriter(job.log_path).write({"type": "started", "ts": 10**20})
+    assert _run(desk, "logs", job.id).returncode == 0
+    with sqlite3.connect(desk.paths.jobs_folder / "jobs.db") as connection:
+        connection.execute("UPDATE job SET config_json = '{', progress = 'much'")
+    for words in (("list",), ("show", job.id)):
+        done = _run(desk, *words)
+        assert done.returncode == 0, done.stderr
+        assert job.id in done.stdout
+
+
+def test_a_hint_names_a_few_jobs(desk: Desk) -> None:
+    for _ in range(40):  # of which some begin alike
+        desk.store.add("dataset", {})
+    ids = [job.id for job in desk.store.recent()]
+    first = max("0123456789abcdef", key=lambda digit: sum(i.startswith(digit) for i in ids))
+    done = _run(desk, "show", first)
+    assert done.returncode == 3
+    assert done.stderr.count(", ") < 9
 
 
 def test_what_a_program_printed_moves_no_cursor(desk: Desk) -> None:
