@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from commands._shared.completion import adapters, models
+from commands._shared.completion import adapters, folders, models
 from commands._shared.options import JsonOption
 from core.errors import MlxbunError, UsageProblem
 from core.paths import expanded
@@ -38,7 +38,10 @@ def fuse(
     output: Annotated[
         Path | None,
         typer.Option(
-            "--output", help="The new model's folder; it must not be there.", metavar="DIR"
+            "--output",
+            autocompletion=folders,
+            help="The new model's folder; it must not be there.",
+            metavar="DIR",
         ),
     ] = None,
     json: JsonOption = False,

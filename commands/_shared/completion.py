@@ -295,6 +295,14 @@ def rank_scalings() -> Iterator[Candidate]:
     yield "by_kl", "By what their quantization changed."
 
 
+def target_modules(incomplete: str) -> Iterator[Candidate]:
+    """Yield the linear layers that are trained, behind those that stand before a comma."""
+    from core.train.config import PROJECTIONS
+
+    before = incomplete[: incomplete.rfind(",") + 1]
+    yield from (before + name for name in PROJECTIONS if name not in before.split(","))
+
+
 def loss_scopes() -> Iterator[Candidate]:
     """Yield which tokens are learned."""
     yield "response", "The answers."

@@ -34,13 +34,14 @@ _LORA = (
 )
 _MEMORY = ("grad_checkpoint", "segment_size", "mlp_split", "chunk_size")
 _NAMES = {"data_dir": ("--data", "--data-dir"), "adapter_path": ("--adapter-path", "--output")}
-_COMPLETERS = {
+_COMPLETERS: dict[str, Any] = {
     "data_dir": completion.data_sets,
     "adapter_path": completion.folders,
     "warm_start_adapter": completion.folders,
     "method": completion.train_methods,
     "rank_scaling": completion.rank_scalings,
     "sft_scope": completion.loss_scopes,
+    "target_modules": completion.target_modules,
 } | dict.fromkeys(
     ("sft_lr_schedule", "dpo_lr_schedule", "orpo_lr_schedule"), completion.lr_schedules
 )

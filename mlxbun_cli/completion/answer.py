@@ -81,5 +81,11 @@ def _call(name: str, tab: Tab, text: str) -> Iterable[Candidate]:
 
 def _shown(pairs: Iterable[tuple[str, str]], before: str) -> tuple[tuple[str, str], ...]:
     """Return each word once. What cannot be shown is left out: nobody can choose it."""
-    words = {before + word: " ".join(told.split()) for word, told in pairs if word.isprintable()}
+    words = {before + word: _line(told) for word, told in pairs if word.isprintable()}
     return tuple(words.items())
+
+
+def _line(told: str) -> str:
+    """Return a help text as one line: files may say what a terminal would obey."""
+    line = " ".join(told.split())
+    return "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in line)

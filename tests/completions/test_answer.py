@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
@@ -213,3 +214,18 @@ def test_folders_of_models_may_be_in_the_environment(tmp_path: Path) -> None:
     shutil.copytree(model, tmp_path / "models" / "mine")
     environ["MLXBUN_MODEL_FOLDERS"] = str(tmp_path / "models")
     assert list(offered(environ, "serve", "")) == ["mine"]
+
+
+def test_layers_to_train_follow_each_other(empty: dict[str, str]) -> None:
+    assert "q_proj" in offered(empty, "train", "tiny", "--target-modules", "")
+    found = offered(empty, "train", "tiny", "--target-modules", "q_proj,k")
+    assert list(found) == ["q_proj,k_proj"]
+
+
+def test_a_base_that_moves_the_cursor_is_made_harmless(empty: dict[str, str]) -> None:
+    kept = adapter_folders(Paths.from_environ(empty).cache)[0] / "one"
+    kept.parent.mkdir(parents=True)
+    add_adapter(kept)
+    config = json.loads((kept / "adapter_config.json").read_text())
+    (kept / "adapter_config.json").write_text(json.dumps({**config, "model": "a\x1b[2Jb"}))
+    assert offered(empty, "serve", "tiny", "--adapter", "") == {"one": "a\ufffd[2Jb"}
