@@ -50,7 +50,7 @@ def write_adapter(
     content = {
         "fine_tune_type": "lora",
         "model": base,
-        "num_layers": config.num_layers or len(trained.model.layers),
+        "num_layers": config.num_layers if config.num_layers > 0 else len(trained.model.layers),
         "lora_parameters": {
             "rank": rank,
             "scale": scale,

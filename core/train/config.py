@@ -17,7 +17,7 @@ from core.train.rows import shown
 from core.train.values import Choice, Names, Number, Reader, Switch, Text, WholeNumber
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
 Method = Literal["sft", "dpo", "orpo"]
@@ -60,7 +60,7 @@ class TrainConfig:
         "The linear layers that get LoRA, by the ends of their names, with commas between.",
     )
     num_layers: int = _field(
-        0, WholeNumber(0, 10_000), "Train the last N transformer layers; 0: all."
+        0, WholeNumber(-1, 10_000), "Train the last N transformer layers; 0 or -1: all."
     )
     iters: int = _field(300, WholeNumber(1, _MANY), "Optimizer steps.")
     learning_rate: float = _field(2e-4, Number(0, 10), "Learning rate after the warm-up.")
@@ -330,7 +330,11 @@ def _refuse_twice(node: Any) -> None:
 
 
 def _check_together(config: TrainConfig) -> None:
-    """Refuse fields of one method where another is used: they would do nothing."""
+    """Refuse fields that do not go together, or do nothing beside each other.
+
+    Raises:
+        UsageProblem: it names them.
+    """
     for name, each in _FIELDS.items():
         method = name.split("_", 1)[0]
         theirs = method in METHODS and name != "sft_scope"
@@ -339,23 +343,59 @@ def _check_together(config: TrainConfig) -> None:
                 f"{name} belongs to the method {method}, and the method is {config.method}.",
                 hint=f"Leave it out, or say method {method}.",
             )
-    if config.sft_scope is not None and config.method == "dpo":
-        raise UsageProblem("sft_scope belongs to sft and orpo: DPO has no likelihood loss.")
     if config.warmup_iters >= config.iters and config.warmup_iters:
         raise UsageProblem(
             f"{config.method}_warmup_iters must be less than iters ({config.iters}), "
             f"not {config.warmup_iters}."
         )
-    if not config.orpo_fused_ce and config.orpo_chunk_size:
-        raise UsageProblem("orpo_chunk_size does nothing without orpo_fused_ce.")
-    if config.mlp_split and config.lora_dropout:
-        raise UsageProblem("mlp_split and lora_dropout do not go together: pieces drop alike.")
-    if config.grad_checkpoint and config.segment_size:
-        raise UsageProblem(
-            "grad_checkpoint and segment_size are two ways to do the same.",
-            hint="Choose one of them.",
-        )
+    for clash in _CLASHES:
+        if clash.there(config):
+            raise UsageProblem(clash.told, hint=clash.hint)
 
 
+@dataclass(frozen=True)
+class _Clash:
+    """Fields that do not go together."""
+
+    there: Callable[[TrainConfig], bool]
+    """Tells whether a configuration has them both."""
+    told: str
+    """What is wrong about that."""
+    hint: str | None = None
+    """What to do."""
+
+
+_CLASHES = (
+    _Clash(
+        lambda c: c.sft_scope is not None and c.method == "dpo",
+        "sft_scope belongs to sft and orpo: DPO has no likelihood loss.",
+    ),
+    _Clash(
+        lambda c: not c.orpo_fused_ce and c.orpo_chunk_size > 0,
+        "orpo_chunk_size does nothing without orpo_fused_ce.",
+    ),
+    _Clash(
+        lambda c: not c.orpo_fused_ce and c.chunk_size > 0,
+        "chunk_size does nothing without orpo_fused_ce.",
+    ),
+    _Clash(
+        lambda c: c.orpo_chunk_size > 0 and c.chunk_size > 0,
+        "chunk_size does nothing beside orpo_chunk_size.",
+        "Leave one of them out.",
+    ),
+    _Clash(
+        lambda c: not c.save_checkpoints and c.steps_per_save > 0,
+        "steps_per_save does nothing without save_checkpoints.",
+    ),
+    _Clash(
+        lambda c: c.mlp_split and c.lora_dropout > 0,
+        "mlp_split and lora_dropout do not go together: pieces drop alike.",
+    ),
+    _Clash(
+        lambda c: c.grad_checkpoint and c.segment_size > 0,
+        "grad_checkpoint and segment_size are two ways to do the same.",
+        "Choose one of them.",
+    ),
+)
 _FIELDS = {each.name: each for each in fields(TrainConfig)}
 FIELD_NAMES: tuple[str, ...] = tuple(_FIELDS)

@@ -148,6 +148,15 @@ def data_notes(data: Dataset) -> Iterator[str]:
         yield f"{longer} longer than max_seq_length and {cut} cut at the end."
 
 
+def idle_fields(config: TrainConfig, data: Dataset) -> Iterator[str]:
+    """Yield which fields do nothing with these rows, one sentence each."""
+    for name in ("steps_per_eval", "val_max_examples"):
+        if getattr(config, name) and not data.valid:
+            yield f"{name} does nothing: there are no rows for validation."
+    if config.sft_scope == "response" and data.format == "text":
+        yield "sft_scope response does nothing: a text is all response."
+
+
 def find_files(path: Path) -> tuple[Path, Path | None]:
     """Return the training file and the validation file of a folder, or a single file and None.
 

@@ -126,12 +126,12 @@ def find_targets(model: Any, modules: tuple[str, ...], num_layers: int) -> list[
         modules: last parts of their names, or more than one: `shared_expert.up_proj`. Where they
             are `PROJECTIONS` and the model has not all of those, every linear layer is meant but
             those that choose: architectures name their projections in many ways.
-        num_layers: how many transformer layers from the last on; 0: all.
+        num_layers: how many transformer layers from the last on; 0 or less: all.
 
     Raises:
         UsageProblem: a name fits none.
     """
-    layers = list(model.layers)[-num_layers:]
+    layers = list(model.layers)[-max(0, num_layers) :]
     paths = {id(module): path for path, module in model.named_modules()}
     named = [pair for layer in layers for pair in _linears(layer)]
     names = _named(modules, [key for key, _ in named])

@@ -101,6 +101,8 @@ def load_train_model(
     refuse_oversized(folder, budget)
     read = _read(folder, shelf)
     # Before unpacking, which makes all bits the same.
+    for line in _beyond(config, len(read.model.layers)):
+        on_note(line)
     targets = _targets(read.model, config, on_note)
     ranks = _ranks(config, targets, folder, on_note)
     with blaming_files(folder):
@@ -166,6 +168,17 @@ def _read(folder: Path, shelf: CardShelf | None) -> _Read:
         tokenizer = Tokenizer.load(folder, eos_ids=config.get("eos_token_id"), shelf=shelf)
         parameters = int(get_total_parameters(model))
     return _Read(model=model, config=config, tokenizer=tokenizer, parameters=parameters)
+
+
+def _beyond(config: TrainConfig, layers: int) -> Iterator[str]:
+    """Yield what asks for more layers than there are."""
+    if config.num_layers > layers:
+        yield f"num_layers is {config.num_layers}: all {layers} layers of this model are trained."
+    if config.segment_size >= layers:
+        yield (
+            f"segment_size is {config.segment_size}, and this model has {layers} layers: its "
+            "backward pass takes all of them at once, and computes them again for nothing."
+        )
 
 
 def _targets(model: Any, config: TrainConfig, on_note: OnNote) -> list[Target]:

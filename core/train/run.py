@@ -224,10 +224,10 @@ def _load(
 
 
 def _read_data(config: TrainConfig, trained: TrainModel, note: Callable[[str], None]) -> Dataset:
-    from core.train.data import data_notes, load_dataset
+    from core.train.data import data_notes, idle_fields, load_dataset
 
     data = load_dataset(config, trained.tokenizer)
-    for line in data_notes(data):
+    for line in (*data_notes(data), *idle_fields(config, data)):
         note(line)
     return data
 

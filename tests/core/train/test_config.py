@@ -80,6 +80,15 @@ def test_comes_back_from_json() -> None:
             {"method": "orpo", "orpo_fused_ce": False, "orpo_chunk_size": 8},
             "orpo_chunk_size does nothing",
         ),
+        ({"method": "orpo", "orpo_fused_ce": False, "chunk_size": 8}, "chunk_size does nothing"),
+        (
+            {"method": "orpo", "orpo_chunk_size": 8, "chunk_size": 8},
+            "chunk_size does nothing beside orpo_chunk_size",
+        ),
+        (
+            {"save_checkpoints": False, "steps_per_save": 2},
+            "steps_per_save does nothing without save_checkpoints",
+        ),
     ],
 )
 def test_says_which_field_is_wrong(values: dict[str, Any], told: str) -> None:
