@@ -266,7 +266,12 @@ def _number(count: int) -> str:
 
 
 def _named(broken: Sequence[BrokenRow]) -> Iterator[str]:
-    for row in broken[:_SHOWN]:
-        yield f"{row.file}, line {row.line}: {row.reason}"
-    if len(broken) > _SHOWN:
-        yield f"and {len(broken) - _SHOWN} more"
+    """Yield what is wrong with rows; what is wrong with several is said once."""
+    alike: dict[tuple[str, str], list[int]] = {}
+    for row in broken:
+        alike.setdefault((row.file, row.reason), []).append(row.line)
+    for (file, reason), (first, *others) in list(alike.items())[:_SHOWN]:
+        more = f" and {len(others)} more" if others else ""
+        yield f"{file}, line {first}{more}: {reason}"
+    if len(alike) > _SHOWN:
+        yield f"and {sum(map(len, list(alike.values())[_SHOWN:]))} more"

@@ -335,3 +335,13 @@ def test_the_mask_covers_the_answers_and_nothing_else(
     answers = [m["content"] for m in messages if m["role"] == "assistant"]
     expected = [token for text in answers for token in (*text.encode(), 256)]
     assert [t for t, m in zip(item.tokens, item.response, strict=True) if m] == expected
+
+
+def test_what_is_wrong_with_all_rows_is_said_once(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    rows: list[Any] = [CHAT, *({"text": "a"} for _ in range(20))]
+    with pytest.raises(UsageProblem) as problem:
+        load(write(tmp_path, rows), tokenizer, strict=True)
+    assert problem.value.message == (
+        "20 rows cannot be used: train.jsonl, line 2 and 19 more: it is text, where the other rows "
+        "are messages."
+    )
