@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from commands._shared.session import Session
     from core.settings import Settings
     from core.train.config import TrainConfig
-    from core.train.events import TrainEvent
+    from core.train.events import TrainEvent, TrainResult
 
 _NO_NAME = re.compile(r"[^\w.-]+")
 
@@ -55,43 +55,45 @@ def run_train(
         MlxbunError: as `core.train.run.run_training`.
         KeyboardInterrupt: it was stopped by Ctrl-C; what it came to is saved and shown.
     """
-    config = _config(model, options, config_file)
-    if config.data_dir is None:
-        raise UsageProblem(
-            "There is no data to train on.", hint="Name a folder or a file: --data DIR"
-        )
-    if resume and config.adapter_path is None:
-        raise UsageProblem("--resume needs the folder to go on in: --adapter-path DIR.")
-    if config.adapter_path is None:
-        folder = session.paths.cache / "adapters" / _new_name(config, datetime.now())
-        config = make_config({"adapter_path": str(folder)}, base=config)
+    config = _with_folder(_config(model, options, config_file), session, resume=resume)
     places: dict[str, Any] = {
         "settings": settings,
         "paths": session.paths,
         "environ": session.environ,
     }
     if dry_run:
-        with shown_events(console) as on_event:
-            prepared = prepare_training(
-                config, **places, on_event=on_event, on_progress=console.quarters()
-            )
-        # It imports MLX, which is not to be there before its BLAS is.
-        from commands.train.dry import show_dry_run
-
-        show_dry_run(prepared, console)
+        _tell(config, places, console)
         return
-    with (
-        hold_lease(session.paths.lease_file, what="mlxbun train", on_wait=None),
-        Interrupts(console.note) as interrupts,
-        shown_events(console) as show,
-    ):
+    with hold_lease(session.paths.lease_file, what="mlxbun train", on_wait=None):
+        result = _train(config, places, console, resume=resume)
+    show_result(result, config, console)
+    if result.ended == "stopped":
+        raise KeyboardInterrupt
+
+
+def _tell(config: TrainConfig, places: Mapping[str, Any], console: Console) -> None:
+    """Show what a training would be."""
+    with shown_events(console) as on_event:
+        prepared = prepare_training(
+            config, **places, on_event=on_event, on_progress=console.quarters()
+        )
+    # It imports MLX, which is not to be there before its BLAS is.
+    from commands.train.dry import show_dry_run
+
+    show_dry_run(prepared, console)
+
+
+def _train(
+    config: TrainConfig, places: Mapping[str, Any], console: Console, *, resume: bool
+) -> TrainResult:
+    with Interrupts(console.note) as interrupts, shown_events(console) as show:
 
         def hear(event: TrainEvent, /) -> None:
             if isinstance(event, Stage) and event.stage == "training":
                 interrupts.begin()
             show(event)
 
-        result = run_training(
+        return run_training(
             config,
             **places,
             on_event=hear,
@@ -99,9 +101,24 @@ def run_train(
             should_stop=interrupts.pressed,
             resume=resume,
         )
-    show_result(result, config, console)
-    if result.ended == "stopped":
-        raise KeyboardInterrupt
+
+
+def _with_folder(config: TrainConfig, session: Session, *, resume: bool) -> TrainConfig:
+    """Return a configuration that says where the adapter goes.
+
+    Raises:
+        UsageProblem: it names no data, or no folder to go on in.
+    """
+    if config.data_dir is None:
+        raise UsageProblem(
+            "There is no data to train on.", hint="Name a folder or a file: --data DIR"
+        )
+    if config.adapter_path is not None:
+        return config
+    if resume:
+        raise UsageProblem("--resume needs the folder to go on in: --adapter-path DIR.")
+    folder = session.paths.cache / "adapters" / _new_name(config, datetime.now())
+    return make_config({"adapter_path": str(folder)}, base=config)
 
 
 def _config(model: str | None, options: Mapping[str, Any], config_file: Path | None) -> TrainConfig:

@@ -46,20 +46,31 @@ def cancel_job(
     before = store.get(job_id)
     if before is not None and before.is_over:
         raise UsageProblem(f"Job {job_id} is over already: {before.status}.")
-    job = store.ask_to_cancel(job_id)
+    job = _wait(store, store.ask_to_cancel(job_id), patience=patience, born=born)
+    if job is None:
+        raise NotFound(f"There is no job {job_id}.")
+    return job
+
+
+def _wait(
+    store: JobStore, job: Job | None, *, patience: float, born: Callable[[int], str | None]
+) -> Job | None:
+    """Signal a job's process once, and return the job when it is over or patience is."""
     deadline = time.monotonic() + patience
     signalled = False
     while job is not None and not job.is_over:
         # Before it is claimed, the process may be that of who asked for the job.
         if job.claimed and job.owner.is_here and not signalled:
             signalled = True
-            if born(job.owner.pid) == job.owner.born:
-                with suppress(ProcessLookupError, PermissionError):
-                    os.kill(job.owner.pid, signal.SIGTERM)
+            _signal(job, born)
         if time.monotonic() > deadline:
             break
         time.sleep(_POLL_SECONDS)
-        job = store.get(job_id)
-    if job is None:
-        raise NotFound(f"There is no job {job_id}.")
+        job = store.get(job.id)
     return job
+
+
+def _signal(job: Job, born: Callable[[int], str | None]) -> None:
+    if born(job.owner.pid) == job.owner.born:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(job.owner.pid, signal.SIGTERM)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,6 +28,9 @@ from core.train.lora import Arrays
 
 _KEPT = 2  # the last ones; older ones go
 _SAMPLE = 2**16  # bytes
+_BROKEN = (
+    OSError, ValueError, TypeError, KeyError, AttributeError, safetensors.SafetensorError,
+)  # fmt: skip
 # What must be the same for a training to be the same one.
 _SAME = (
     "method",
@@ -167,30 +171,11 @@ def load_checkpoint(folder: Path, config: TrainConfig, *, marks: Marks) -> Check
             f"There is no checkpoint in {folder} to go on from.",
             hint="Leave --resume out to begin.",
         )
-    try:
-        arrays, metadata = _read(files[-1])
-        progress = json.loads(metadata["progress"])
-        stored = json.loads(metadata["config"])
-        before = Before(**progress.pop("before"))
-        found = Progress(before=before, **progress)
-    except (OSError, ValueError, TypeError, KeyError, safetensors.SafetensorError) as problem:
-        raise StoreCorrupt(
-            f"The checkpoint {files[-1]} cannot be read: {problem}.",
-            hint="Take it away to go on from the one before it.",
-        ) from problem
-    _refuse_other(config, stored)
-    if marks.model and metadata.get("model", marks.model) != marks.model:
-        raise UsageProblem(
-            "The model is another one than the checkpoint was trained on.",
-            hint="Use the same model, or begin in another folder.",
-        )
-    if metadata.get("data") != marks.data:
-        raise UsageProblem(
-            "The data are others than those that the checkpoint has learned from.",
-            hint="Use the same data and the same max_seq_length, or begin in another folder.",
-        )
+    arrays, metadata = _whole(files[-1])
+    _refuse_other(config, json.loads(metadata["config"]))
+    _refuse_marks(marks, metadata)
     return Checkpoint(
-        progress=found,
+        progress=_progress(metadata),
         adapter=_part(arrays, "adapter/"),
         optimizer=_part(arrays, "optimizer/"),
     )
@@ -198,6 +183,29 @@ def load_checkpoint(folder: Path, config: TrainConfig, *, marks: Marks) -> Check
 
 def _file(folder: Path, step: int) -> Path:
     return folder / CHECKPOINTS / f"step-{step:08}.safetensors"
+
+
+def _whole(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return a checkpoint's arrays and metadata.
+
+    Raises:
+        StoreCorrupt: it lacks something, or cannot be read.
+    """
+    try:
+        arrays, metadata = _read(file)
+        _progress(metadata)
+        json.loads(metadata["config"])
+    except _BROKEN as problem:
+        raise StoreCorrupt(
+            f"The checkpoint {file} cannot be read: {problem}.",
+            hint="Take it away to go on from the one before it.",
+        ) from problem
+    return arrays, metadata
+
+
+def _progress(metadata: Mapping[str, str]) -> Progress:
+    told = json.loads(metadata["progress"])
+    return Progress(before=Before(**told.pop("before")), **told)
 
 
 def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -222,3 +230,16 @@ def _refuse_other(config: TrainConfig, stored: dict[str, Any]) -> None:
                 f"The checkpoint was trained with {name} {stored.get(name)}, not {mine[name]}.",
                 hint="Say the same, or begin in another folder.",
             )
+
+
+def _refuse_marks(marks: Marks, metadata: Mapping[str, str]) -> None:
+    if marks.model and metadata.get("model", marks.model) != marks.model:
+        raise UsageProblem(
+            "The model is another one than the checkpoint was trained on.",
+            hint="Use the same model, or begin in another folder.",
+        )
+    if metadata.get("data") != marks.data:
+        raise UsageProblem(
+            "The data are others than those that the checkpoint has learned from.",
+            hint="Use the same data and the same max_seq_length, or begin in another folder.",
+        )

@@ -101,10 +101,7 @@ def load_train_model(
     refuse_oversized(folder, budget)
     read = _read(folder, shelf)
     # Before unpacking, which makes all bits the same.
-    for line in _beyond(config, len(read.model.layers)):
-        on_note(line)
-    targets = _targets(read.model, config, on_note)
-    ranks = _ranks(config, targets, folder, on_note)
+    targets, ranks = _choose(read.model, config, folder, on_note)
     with blaming_files(folder):
         loaded_as = _settle(read, plan, budget, on_note=on_note)
         mx.eval(read.model.parameters())
@@ -168,6 +165,16 @@ def _read(folder: Path, shelf: CardShelf | None) -> _Read:
         tokenizer = Tokenizer.load(folder, eos_ids=config.get("eos_token_id"), shelf=shelf)
         parameters = int(get_total_parameters(model))
     return _Read(model=model, config=config, tokenizer=tokenizer, parameters=parameters)
+
+
+def _choose(
+    model: Any, config: TrainConfig, folder: Path, on_note: OnNote
+) -> tuple[list[Target], dict[str, int]]:
+    """Return the layers to train and the ranks of their adapters."""
+    for line in _beyond(config, len(model.layers)):
+        on_note(line)
+    targets = _targets(model, config, on_note)
+    return targets, _ranks(config, targets, folder, on_note)
 
 
 def _beyond(config: TrainConfig, layers: int) -> Iterator[str]:
