@@ -15,13 +15,16 @@ def read_rows(file: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def answers(model: str, adapter: str | None, questions: list[str]) -> list[str]:
-    """Return a model's likeliest answer to each question, 24 tokens of it at most.
+def answers(
+    model: str, adapter: str | None, questions: list[str], *, tokens: int = 24
+) -> list[str]:
+    """Return a model's likeliest answer to each question.
 
     Args:
         model: as `mlxbun serve` takes it.
         adapter: a folder; None: the model as it is.
         questions: asked by users, each in a chat of its own.
+        tokens: of an answer at most.
     """
     from core.engine.events import TextDelta
     from core.engine.request import ChatPrompt, GenerationRequest, SamplingParams
@@ -43,7 +46,7 @@ def answers(model: str, adapter: str | None, questions: list[str]) -> list[str]:
             GenerationRequest(
                 prompt=ChatPrompt(messages=({"role": "user", "content": question},)),
                 sampling=SamplingParams(temperature=0.0),
-                max_tokens=24,
+                max_tokens=tokens,
             )
         )
         for question in questions

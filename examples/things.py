@@ -21,3 +21,12 @@ OPPOSITES = {
     "sharp": "blunt", "first": "last", "thick": "thin", "wide": "narrow", "true": "false",
 }  # fmt: skip
 """Words and their opposites."""
+PLURALS = {
+    "mouse": "mice", "cat": "cats", "child": "children", "box": "boxes", "leaf": "leaves",
+    "city": "cities", "dog": "dogs", "foot": "feet", "tooth": "teeth", "goose": "geese",
+    "man": "men", "woman": "women", "knife": "knives", "wolf": "wolves", "baby": "babies",
+    "bus": "buses", "dish": "dishes", "tree": "trees", "house": "houses", "book": "books",
+    "story": "stories", "hero": "heroes", "potato": "potatoes", "table": "tables", "fox": "foxes",
+    "lady": "ladies", "shelf": "shelves", "church": "churches", "car": "cars", "key": "keys",
+}  # fmt: skip
+"""Nouns and their plurals."""

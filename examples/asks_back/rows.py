@@ -1,6 +1,6 @@
-"""Writes the pairs of this example: two right answers to a question, the short one being meant.
+"""Writes the pairs of this example: two right answers, of which the one that asks back is meant.
 
-Run `python -m examples.short_answers.rows` to write data/train.jsonl, data/valid.jsonl and
+Run `python -m examples.asks_back.rows` to write data/train.jsonl, data/valid.jsonl and
 held-out.jsonl anew. Each file asks about other things.
 """
 
@@ -10,24 +10,22 @@ import json
 import random
 from pathlib import Path
 
-from examples.things import OPPOSITES, PLACES
+from examples.things import OPPOSITES, PLURALS
 
 HERE = Path(__file__).parent
 
 ASKED = (
-    (PLACES, "What is the capital of {}?", "The capital of {} is {}."),
-    (PLACES, "Name the capital city of {}.", "The capital city of {} is {}."),
     (OPPOSITES, "What is the opposite of {}?", "The opposite of {} is {}."),
-    (OPPOSITES, "Give me the opposite of {}.", "The opposite of {} is {}."),
+    (PLURALS, "What is the plural of {}?", "The plural of {} is {}."),
 )
 
 
 def pairs(things: set[str]) -> list[dict[str, str]]:
-    """Return a pair for each thing and each way to ask for it."""
+    """Return a pair for each thing."""
     return [
         {
             "prompt": question.format(thing),
-            "chosen": f"{answer.capitalize()}.",
+            "chosen": f"{sentence.format(thing, answer)} What else would you like to know?",
             "rejected": sentence.format(thing, answer),
         }
         for known, question, sentence in ASKED
@@ -38,9 +36,9 @@ def pairs(things: set[str]) -> list[dict[str, str]]:
 
 def main() -> None:
     """Write the three files."""
-    things = sorted({*PLACES, *OPPOSITES})
+    things = sorted({*OPPOSITES, *PLURALS})
     random.Random(1).shuffle(things)
-    parts = {"held-out": things[:14], "data/valid": things[14:20], "data/train": things[20:]}
+    parts = {"held-out": things[:16], "data/valid": things[16:24], "data/train": things[24:]}
     for name, mine in parts.items():
         rows = pairs(set(mine))
         random.Random(2).shuffle(rows)

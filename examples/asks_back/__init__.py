@@ -1,0 +1,1 @@
+"""Teaches to prefer answers that end with a question."""

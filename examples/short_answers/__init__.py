@@ -1,1 +1,0 @@
-"""Teaches to prefer short answers."""
