@@ -7,8 +7,8 @@ also tells who the holder is.
 
 A server that only generates takes no part: its answers go on while a job runs, only slower, as both
 share the accelerator, and a fine-tuning can be started from the web while the served model is in
-memory. Whether memory is enough for both is the work's own question before it begins, and its
-answer is the job's error.
+memory. Memory is not shared out between them: a work whose weights alone are beyond the memory
+budget fails, and one that may need more says so.
 """
 
 from __future__ import annotations

@@ -72,6 +72,12 @@ def estimate(config: TrainConfig, trained: TrainModel, data: Dataset) -> Estimat
     )
 
 
+def memory_needed(config: TrainConfig, trained: TrainModel, data: Dataset) -> int | None:
+    """Return bytes at a training's peak; None where the architecture does not tell its sizes."""
+    shape = _shape(trained.config, trained.split.vocabulary)
+    return None if shape is None else _memory(config, trained, data, shape)
+
+
 def _memory(config: TrainConfig, trained: TrainModel, data: Dataset, shape: _Shape) -> int:
     """Return bytes: weights, adapters with gradients and moments, activations, logits."""
     rows = config.batch_size * (2 if config.pairs else 1)

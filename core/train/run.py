@@ -19,6 +19,7 @@ from core.provenance import EvalFigure, Origin, Provenance, is_repo_id, write_pr
 from core.train.config import recipe_of, require_paths
 from core.train.events import Note, Stage
 from core.train.folder import only_training, require_free
+from core.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
     from core.train.data import Dataset
     from core.train.events import OnEvent, TrainResult
     from core.train.model import TrainModel
+
+
+_LESS = "a smaller batch_size or segment_size, or grad_checkpoint, takes less."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +104,14 @@ def _train(
     prepared: Prepared, on_event: OnEvent, should_stop: Callable[[], bool], *, resume: bool
 ) -> TrainResult:
     from core.train.checkpoint import mark_of_model
+    from core.train.estimate import memory_needed
     from core.train.loop import Training
+
+    needed = memory_needed(prepared.config, prepared.trained, prepared.data)
+    budget = prepared.trained.budget_bytes
+    if needed is not None and needed > budget:
+        told = f"{format_bytes(needed)} of memory, and the budget is {format_bytes(budget)}"
+        on_event(Note(line=f"This may take {told}: {_LESS}"))
 
     training = Training(
         prepared.config,

@@ -55,6 +55,7 @@ def run(
     resume: bool = False,
     on_step: Callable[[int], None] = lambda _step: None,
     blas: str = "off",
+    memory_budget: float | None = None,
 ) -> TrainResult:
     """Train, and return what it came to."""
 
@@ -66,7 +67,7 @@ def run(
 
     return run_training(
         config,
-        settings=Settings(blas=blas),
+        settings=Settings(blas=blas, memory_budget=memory_budget),
         paths=Paths.from_environ({"HOME": str(home)}),
         environ={"PATH": "/usr/bin:/bin"},
         on_event=hear,

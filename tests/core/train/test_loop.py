@@ -319,6 +319,13 @@ def test_another_model_does_not_go_on(place: Path) -> None:
     assert not unfinished.exists()
 
 
+def test_more_memory_than_there_is_is_told(place: Path) -> None:
+    events: list[TrainEvent] = []
+    run(config_of(place, iters=1), place / "home", events=events, memory_budget=0.0005)
+    told = [event.line for event in events if isinstance(event, Note)]
+    assert any("the budget is 500 kB: a smaller batch_size" in line for line in told)
+
+
 def test_warm_start(place: Path) -> None:
     first = run(config_of(place, rs_lora=True), place / "home")
     again = config_of(
