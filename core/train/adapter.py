@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +96,7 @@ def warm_start(trained: TrainModel, folder: str) -> None:
     mine = trainable(trained.model)
     if set(arrays) != set(mine):
         raise UsageProblem(f"The adapter in {folder} is for other layers than those to be trained.")
+    arrays = {name: without_filling(array, mine[name].shape) for name, array in arrays.items()}
     for name, array in arrays.items():
         if array.shape != mine[name].shape:
             raise UsageProblem(
@@ -145,6 +146,19 @@ def read_adapter_config(folder: Path) -> dict[str, Any]:
     if config.get("fine_tune_type", "lora") != "lora":
         raise BadModelFiles(f"The adapter in {folder} is {config['fine_tune_type']}, not LoRA.")
     return config
+
+
+def without_filling(array: Any, shape: Sequence[int]) -> Any:
+    """Return a matrix without the zeros that it was filled up with to a larger rank.
+
+    Args:
+        array: as a file has it.
+        shape: that is wanted; where it cannot be had without loss, the matrix stays as it is.
+    """
+    if array.ndim != len(shape) or any(a < b for a, b in zip(array.shape, shape, strict=True)):
+        return array
+    kept = array[tuple(map(slice, shape))]
+    return kept if np.count_nonzero(kept) == np.count_nonzero(array) else array
 
 
 def _rank(adapter: Any) -> int:

@@ -20,6 +20,7 @@ from core.machine.threads import ThreadKeeper
 from core.train.config import TrainConfig
 from core.train.data import Dataset, item_length, sequences
 from core.train.head import chunk_tokens
+from core.train.lora import SWITCHES
 from core.train.model import TrainModel
 
 # Of the rate of bare products, what a whole step reaches: measured on SmolLM2-135M, 64 to 512
@@ -28,6 +29,8 @@ _REACHED = 0.5
 # Floats per token and layer that a backward pass keeps, in multiples of the hidden size and of the
 # MLP's: norms, projections and residuals; gate, up and their product.
 _KEPT_HIDDEN, _KEPT_MLP = 10, 5
+# Experts that a token meets, by the names that configurations have for that.
+_CHOSEN = ("num_experts_per_tok", "num_experts_per_token", "moe_topk", "moe_top_k", "moe_k")
 _ROWS = 256  # of the product that is measured
 _REPEATS = 4
 
@@ -98,7 +101,7 @@ def _flops(config: TrainConfig, trained: TrainModel, data: Dataset, shape: _Shap
     """Return the multiplications and additions of all steps and validations."""
     mean = data.train_tokens / len(data.train)
     step = mean * config.batch_size * config.grad_accumulation_steps
-    body = max(0, trained.parameters - shape.vocabulary * shape.hidden)
+    body = max(0, trained.parameters - shape.vocabulary * shape.hidden - _idle(trained))
     attention = 2 * shape.layers * shape.hidden * mean
     forward = 2 * (body + shape.vocabulary * shape.hidden + attention)
     saved = bool(config.grad_checkpoint or config.segment_size)
@@ -107,6 +110,16 @@ def _flops(config: TrainConfig, trained: TrainModel, data: Dataset, shape: _Shap
     measured = sum(map(item_length, data.measured))
     times = 2 + (config.iters // config.steps_per_eval if config.steps_per_eval else 0)
     return config.iters * step * (passes * forward + adapters) + times * measured * forward
+
+
+def _idle(trained: TrainModel) -> int:
+    """Return the weights of a mixture's experts that one token does not meet."""
+    sizes = trained.config.get("text_config") or trained.config
+    chosen = next((n for name in _CHOSEN if (n := _count(sizes.get(name)))), 0)
+    if not chosen:
+        return 0
+    layers = (m for m in trained.model.modules() if isinstance(m, SWITCHES))
+    return sum(max(0, m.num_experts - chosen) * m.input_dims * m.output_dims for m in layers)
 
 
 def _rate(trained: TrainModel, shape: _Shape) -> float:

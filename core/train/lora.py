@@ -29,7 +29,8 @@ Arrays = dict[str, mx.array]
 """Parameters or gradients by their paths in the model."""
 
 _PLAIN = (nn.Linear, nn.QuantizedLinear)
-_SWITCH = (SwitchLinear, QuantizedSwitchLinear)
+SWITCHES = (SwitchLinear, QuantizedSwitchLinear)
+"""Linear layers of mixtures of experts."""
 # Layers that choose among experts or tokens, by the names that architectures give them: whoever
 # does not name them does not want them trained.
 _CHOOSERS = {"gate", "router", "classifier", "layer", "shared_expert_gate", "weights_proj"}
@@ -140,7 +141,7 @@ def find_targets(model: Any, modules: tuple[str, ...], num_layers: int) -> list[
             path=paths[id(module)],
             key=key,
             bits=_bits(module),
-            experts=module.num_experts if isinstance(module, _SWITCH) else 0,
+            experts=module.num_experts if isinstance(module, SWITCHES) else 0,
         )
         for key, module in named
         if any(_means(name, key) for name in names)
@@ -196,7 +197,7 @@ def mount(
     adapters = []
     for path, rank in ranks.items():
         module = modules[path]
-        kind = LoRASwitchLinear if isinstance(module, _SWITCH) else LoRALinear
+        kind = LoRASwitchLinear if isinstance(module, SWITCHES) else LoRALinear
         adapter = kind(
             module,
             rank=rank,
@@ -260,7 +261,7 @@ def _linears(layer: Any) -> list[tuple[str, Any]]:
     return [
         (key, m)
         for key, m in layer.named_modules()
-        if isinstance(m, _PLAIN + _SWITCH) and not hasattr(m, "to_lora")
+        if isinstance(m, _PLAIN + SWITCHES) and not hasattr(m, "to_lora")
     ]
 
 

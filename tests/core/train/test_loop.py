@@ -326,6 +326,31 @@ def test_more_memory_than_there_is_is_told(place: Path) -> None:
     assert any("the budget is 500 kB: a smaller batch_size" in line for line in told)
 
 
+def test_warm_start_from_ranks_that_differ(place: Path) -> None:
+    make_model(place / "mixed", bits=4)
+    file = place / "mixed" / "config.json"
+    config = json.loads(file.read_text())
+    path = "model.layers.0.self_attn.q_proj"
+    weights: Any = mx.load(str(place / "mixed" / "model.safetensors"))
+    plain = 0.1 * mx.random.normal((64, 64))
+    for part, array in zip(("weight", "scales", "biases"), mx.quantize(plain, 32, 8), strict=True):
+        weights[f"{path}.{part}"] = array
+    mx.save_safetensors(str(place / "mixed" / "model.safetensors"), weights)
+    config["quantization"][path] = {"group_size": 32, "bits": 8}
+    file.write_text(json.dumps(config))
+    scaled = {"model_dir": str(place / "mixed"), "rank_scaling": "by_bits"}
+    first = run(config_of(place, **scaled), place / "home")
+    again = config_of(
+        place,
+        adapter_path=str(place / "two"),
+        warm_start_adapter=str(place / "out"),
+        iters=1,
+        **scaled,
+    )
+    second = run(again, place / "home")
+    assert second.before.loss == pytest.approx(first.after.loss, abs=1e-4)
+
+
 def test_warm_start(place: Path) -> None:
     first = run(config_of(place, rs_lora=True), place / "home")
     again = config_of(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import mlx.core as mx
 import numpy as np
@@ -19,9 +20,11 @@ from core.engine.request import SamplingParams
 from core.registry.weights import read_header
 from core.train.arrays import number
 from core.train.config import TrainConfig
+from core.train.estimate import _idle
 from core.train.events import Note, TrainEvent
 from core.train.fuse import fuse
 from core.train.lora import LoRASwitchLinear, find_targets
+from core.train.model import TrainModel
 from core.train.ranks import KL_FILE
 from core.train.shelf import read_card
 from tests.core.engine.conftest import PLAN
@@ -210,6 +213,18 @@ def test_routers_are_trained_by_name_alone() -> None:
 
 def config_names() -> tuple[str, ...]:
     return TrainConfig().target_modules
+
+
+@pytest.mark.parametrize("bits", [None, 4])
+def test_the_time_is_that_of_the_experts_that_are_chosen(bits: int | None) -> None:
+    model = build("qwen3_moe")
+    if bits:
+        nn.quantize(model, group_size=32, bits=bits)
+    told = SimpleNamespace(model=model, config=tiny_config("qwen3_moe"))
+    # Two of four are idle, in four layers with three projections of 64 x 32.
+    assert _idle(cast("TrainModel", told)) == 4 * 2 * 3 * 64 * 32
+    told.model = build("llama")
+    assert _idle(cast("TrainModel", told)) == 0
 
 
 def as_originals_store_it(folder: Path) -> None:
