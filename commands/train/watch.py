@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING
 
 from commands.train.showing import shown_events
-from core.errors import NotFound
+from core.errors import MlxbunError, NotFound
 from core.train.events import Metric, metric_from_json
 from core.train.folder import is_training
 from core.train.plot import METRICS
@@ -31,15 +31,19 @@ def watch(folder: Path, *, console: Console, sleep: Callable[[float], None] = ti
 
     Raises:
         NotFound: there is no training in the folder.
+        MlxbunError: it cannot be read.
     """
-    file = folder / METRICS
-    if not file.is_file() and not is_training(folder):
-        raise NotFound(f"There is no training in {folder}.", hint="Name the adapter's folder.")
     last: Metric | None = None
-    with shown_events(console) as show:
-        for metric in _metrics(file, lambda: is_training(folder), sleep):
-            show(metric)
-            last = metric
+    file = folder / METRICS
+    try:
+        if not file.is_file() and not is_training(folder):
+            raise NotFound(f"There is no training in {folder}.", hint="Name the adapter's folder.")
+        with shown_events(console) as show:
+            for metric in _metrics(file, lambda: is_training(folder), sleep):
+                show(metric)
+                last = metric
+    except OSError as problem:
+        raise MlxbunError(f"{file} cannot be read: {problem.strerror or problem}.") from problem
     if not console.json_mode and last is not None:
         console.note(f"the training has ended at step {last.step} of {last.steps}")
 

@@ -34,14 +34,14 @@ def only_training(folder: Path) -> Iterator[None]:
         AlreadyRunning: another process trains into it.
         MlxbunError: it cannot be written.
     """
-    there = folder.exists()
     try:
+        there = folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / _LOCK).open("w")
     except OSError as problem:
         raise MlxbunError(
             f"The adapter cannot be written to {folder}: {problem.strerror}.",
-            hint="Name another folder with --adapter-path.",
+            hint="Name another folder in adapter_path.",
         ) from problem
     with lock:
         try:
@@ -90,7 +90,7 @@ def require_free(folder: Path, *, resume: bool) -> None:
     if not resume and (found or (folder / WEIGHTS).exists()):
         raise UsageProblem(
             f"{folder} holds an adapter already.",
-            hint="Go on with --resume, or name another folder with --adapter-path.",
+            hint="Go on with --resume, or name another folder in adapter_path.",
         )
 
 

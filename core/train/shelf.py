@@ -62,14 +62,23 @@ def list_adapters(
     """
     found = []
     for root in adapter_folders(paths.cache):
-        folders = sorted(root.iterdir()) if root.is_dir() else []
-        for folder in folders:
-            if (folder / WEIGHTS).is_file() and (folder / CONFIG).is_file():
-                try:
+        for folder in _folders(root, on_broken):
+            try:
+                if (folder / WEIGHTS).is_file() and (folder / CONFIG).is_file():
                     found.append(read_card(folder))
-                except MlxbunError as problem:
-                    on_broken(problem.message)
+            except MlxbunError as problem:
+                on_broken(problem.message)
+            except OSError as problem:
+                on_broken(f"{folder} cannot be read: {problem.strerror}.")
     return sorted(found, key=lambda card: -card.modified)
+
+
+def _folders(root: Path, on_broken: Callable[[str], None]) -> list[Path]:
+    try:
+        return sorted(root.iterdir()) if root.is_dir() else []
+    except OSError as problem:
+        on_broken(f"{root} cannot be read: {problem.strerror}.")
+        return []
 
 
 def find_card(name: str, paths: Paths) -> AdapterCard:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
+
+import pytest
 
 from tests.core.train.runs import config_of, run, sums, write_rows
 from tests.processes import environ_of, mlxbun
@@ -56,6 +59,16 @@ def test_damaged_adapters_are_told_and_damaged_words_do_not_matter(tmp_path: Pat
     assert mlxbun("adapters", "inspect", "one", environ=environ).returncode == 0
     broken = mlxbun("adapters", "inspect", "two", environ=environ)
     assert (broken.returncode, "Train it again" in broken.stderr) == (7, True)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root reads everything")
+def test_a_folder_of_adapters_that_is_closed_is_told(tmp_path: Path) -> None:
+    kept = tmp_path / "home" / ".cache" / "mlxbun" / "adapters"
+    kept.mkdir(parents=True)
+    kept.chmod(0)
+    done = mlxbun("adapters", "list", environ=environ_of(tmp_path / "home"))
+    kept.chmod(0o755)
+    assert (done.returncode, "cannot be read" in done.stderr) == (0, True)
 
 
 def test_what_is_missing_is_named(tmp_path: Path) -> None:

@@ -114,6 +114,7 @@ def test_dry_run_multiplies_as_a_training_does(place: Path, environ: dict[str, s
         (("--target-modules", "w"), 2, "names 'w', which no layer of this model has"),
         (("--config", "none.toml"), 3, "There is no configuration file none.toml."),
         (("--resume",), 2, "--resume needs the folder"),
+        (("--adapter-path", "x" * 5000), 1, "cannot be written to xxx"),
         (("--warm-start-adapter", "nowhere"), 3, "There is no adapter nowhere."),
     ],
 )
@@ -129,6 +130,8 @@ def test_words(environ: dict[str, str], tmp_path: Path) -> None:
     for words, code in (
         (("watch",), 2),
         (("watch", str(tmp_path)), 3),
+        (("watch", "~nobody-of-that-name/x"), 3),
+        (("watch", "x" * 5000), 1),
         (("watch", str(tmp_path), "--rank", "3"), 2),
         (("a", "b"), 2),
         (("a",), 2),
