@@ -25,6 +25,8 @@ Values = tuple[mx.array, ...]
 Finish = Callable[[mx.array], Values]
 """From the body's output [B, T, D] to the loss and the rest."""
 
+# What architectures call the part of a layer that takes each token by itself.
+_MLPS = ("mlp", "feed_forward", "block_sparse_moe", "shared_mlp", "ffn")
 _PIECE = 256  # tokens of a sequence that a split MLP computes together
 
 
@@ -89,7 +91,7 @@ def split_mlps(layers: list[Any]) -> Iterator[None]:
     Raises:
         UsageProblem: the layers have none.
     """
-    kinds = {type(layer.mlp) for layer in layers if "mlp" in layer}
+    kinds = {type(layer[name]) for layer in layers for name in _MLPS if name in layer}
     if not kinds:
         raise UsageProblem("mlp_split does nothing: the layers of this model have no MLP.")
     with _replaced_calls(kinds, _split_mlp):

@@ -49,16 +49,12 @@ _CASES: tuple[tuple[str, dict[str, Any]], ...] = (
 _PLAIN: dict[str, dict[str, Any]] = {"sft": {}, "dpo": {}, "orpo": {"orpo_prefix_shared": False}}
 _NEAR = 1e-5  # of the largest gradient, where that is beyond 1
 
-_NO_MLP = {"mlp_split"}  # none that is called so
-# What is refused: layers that are no plain row, or that hand on more than their outputs.
+# What is refused: layers that are no plain row, that hand on more than their outputs, or that have
+# no part for each token by itself.
 _REFUSED: dict[str, set[str]] = {
     "gptj": {"segment_size"},
     "afm7": {"segment_size", "grad_checkpoint"},
-    "mixtral": _NO_MLP,
-    "mamba2": _NO_MLP,
-    "lfm2": _NO_MLP,
-    "falcon_h1": _NO_MLP,
-    "granitemoehybrid": _NO_MLP,
+    "mamba2": {"mlp_split"},
 }
 
 
