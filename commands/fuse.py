@@ -66,6 +66,8 @@ def fuse(
         hub_cache=session.paths.hub_cache,
         model_folders=session.settings().values.model_folders,
     )
+    if card.base and _bare(card.base) != _bare(base.model_id):
+        console.note(f"The adapter was trained on {card.base}, and this is {base.model_id}.")
     # Before MLX is imported: where it has no backend, this says so.
     prepare_compute(
         blas="off", dequantize="off", cache=session.paths.cache, environ=session.environ
@@ -107,3 +109,8 @@ def _show(done: Fused, base: ModelRef, adapter: Path, console: Console) -> None:
         console.note("The files are in mlx-lm's layout: the model keeps its layers in another one.")
     console.text(f"{done.folder}\n")
     console.note(f"next: mlxbun serve {quote(str(done.folder))}")
+
+
+def _bare(name: str) -> str:
+    """Return a model's name without its owner and its revision: copies have others."""
+    return name.partition("@")[0].rstrip("/").rpartition("/")[2].casefold()
