@@ -57,7 +57,7 @@ def _run(side: str, words: Any) -> dict[str, float]:
     return figures
 
 
-def _plan(words: Any) -> Any:
+def plan_of(words: Any) -> Any:
     from core.machine.compute import prepare_compute
 
     cache = Path.home() / ".cache" / "mlxbun"
@@ -67,7 +67,7 @@ def _plan(words: Any) -> Any:
     return plan
 
 
-def _rows(words: Any) -> list[list[int]]:
+def rows_of(words: Any) -> list[list[int]]:
     dice = random.Random(0)
     return [[dice.randrange(100, 40_000) for _ in range(words.tokens)] for _ in range(_ROWS)]
 
@@ -79,7 +79,7 @@ def _tell(seconds: list[float]) -> None:
 
 
 def _ours(words: Any) -> None:
-    plan = _plan(words)
+    plan = plan_of(words)
     import mlx.core as mx
 
     from core.train.config import make_config
@@ -99,7 +99,7 @@ def _ours(words: Any) -> None:
         on_note=lambda _line: None,
     )
     every = b"\0" + b"\1" * (words.tokens - 1)
-    items = [Encoded(tokens=tuple(row), response=every) for row in _rows(words)]
+    items = [Encoded(tokens=tuple(row), response=every) for row in rows_of(words)]
     stepper = Stepper(config, trained.model, trained.split)
     optimizer = Optimizer(config, trainable(trained.model))
     mx.reset_peak_memory()
@@ -113,7 +113,7 @@ def _ours(words: Any) -> None:
 
 
 def _theirs(words: Any) -> None:
-    _plan(words)
+    plan_of(words)
     import mlx.core as mx
     from mlx.optimizers import AdamW
     from mlx_lm.tuner.trainer import TrainingArgs, train
@@ -130,7 +130,7 @@ def _theirs(words: Any) -> None:
     keys = [name for name, _ in model.layers[0].named_modules() if name.endswith(PROJECTIONS)]
     lora = {"rank": _RANK, "scale": _SCALE, "dropout": 0.0, "keys": keys}
     linear_to_lora_layers(model, len(model.layers), lora)
-    rows = [(row, 0) for row in _rows(words)]
+    rows = [(row, 0) for row in rows_of(words)]
     seconds: list[float] = []
 
     class Callback:
