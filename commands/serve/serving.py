@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from commands._shared.jobs import FINETUNE, job_command
 from commands.serve.fetching import Downloads
 from commands.serve.lifespan import Drain
+from commands.serve.moments import Moments
 from commands.serve.workers import Workers
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Serving:
     """The models on this disk."""
     disk: Workers
     """Threads for what reads and writes this disk."""
+    moments: Moments = field(default_factory=Moments)
+    """Tells adapters apart whose place was not named."""
     jobs: Workers = field(default_factory=Workers)
     """Threads for what reads the jobs, and starts some."""
     network: Workers = field(default_factory=Workers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 from litestar import Request, Response, post
@@ -40,7 +39,7 @@ async def submit(request: Request[Any, Any, Any]) -> Response[bytes]:
     serving: Serving = request.app.state.serving
     options = serving.options
     fields = await read_fields(request)
-    config = submitted(fields, options.paths.adapters_folder, time.time())
+    config = submitted(fields, options.paths.adapters_folder, serving.moments.next())
     if config is None:
         return problem(MISSING, 400)
     job = await options.drain.unless_given_up(serving.jobs.run(_start, options, config))

@@ -89,18 +89,18 @@ class DatasetFacts(Struct, kw_only=True):
     error: Annotated[str | UnsetType, Meta(description="when `ok` is false")] = UNSET
 
 
-def submitted(fields: dict[str, Any], adapters: Path, now: float) -> dict[str, Any] | None:
+def submitted(fields: dict[str, Any], adapters: Path, moment: int) -> dict[str, Any] | None:
     """Return what a fine-tuning is to be told; None: it is not said of what.
 
     Args:
         fields: the body's.
         adapters: the folder for adapters whose place was not named.
-        now: Unix seconds.
+        moment: milliseconds since 1970, that no other one has.
     """
     if not (text_in(fields, "model_dir") and text_in(fields, "data_dir")):
         return None
     if fields.get("adapter_path") in (None, ""):
-        return fields | {"adapter_path": str(adapters / f"adapter-{int(now * 1000)}")}
+        return fields | {"adapter_path": str(adapters / f"adapter-{moment}")}
     return fields
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any
 import httpx
 import pytest
 
+from commands.serve.moments import Moments
 from core.jobs.cancel import cancel_job
 from core.jobs.job import Job
 from tests.commands.serve.fake_engine import FakeEngine
@@ -104,6 +106,14 @@ def test_a_finetuning_from_its_start_to_its_end(client: httpx.Client, desk: Desk
     assert events == events_of(desk.job(row["id"]))
     assert client.get("/api/jobs").json() == {"ok": True, "jobs": [row]}
     assert answer.headers["cache-control"] == "no-store"
+
+
+def test_no_two_adapters_have_one_place(client: httpx.Client) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        found = [*pool.map(lambda _: _submit(client)["adapter_path"], range(3))]
+    assert len(set(found)) == 3
+    moments = Moments(clock=lambda: 5.0)
+    assert [moments.next() for _ in range(3)] == [5000, 5001, 5002]
 
 
 def test_a_place_that_was_named(client: httpx.Client) -> None:
