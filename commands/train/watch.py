@@ -55,16 +55,25 @@ def _metrics(
     place = 0
     while True:
         alive = running()  # before the last look: what was written until then is read
-        text = file.read_bytes() if file.exists() else b""
-        place = place if place <= len(text) else 0
+        place, text = _news(file, place)
         whole = text.rfind(b"\n") + 1
-        for line in text[place:whole].splitlines():
+        for line in text[:whole].splitlines():
             if (metric := _metric(line)) is not None:
                 yield metric
-        place = max(place, whole)
+        place += whole
         if not alive:
             return
         sleep(_SECONDS)
+
+
+def _news(file: Path, place: int) -> tuple[int, bytes]:
+    """Return where to go on, and what stands there; a file that became shorter begins anew."""
+    if not file.exists():
+        return place, b""
+    with file.open("rb") as content:
+        place = place if place <= content.seek(0, 2) else 0
+        content.seek(place)
+        return place, content.read()
 
 
 def _metric(line: bytes) -> Metric | None:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import mlx.core as mx
 
+from core.engine.adapters import WEIGHTS
 from core.engine.device import memory_now
 from core.errors import MlxbunError
 from core.paths import atomic_write, expanded
@@ -187,8 +188,10 @@ class Training:
         """Measure the validation rows; keep the adapter where it is the best so far."""
         found = self._measured_now(step)
         if self._progress.best_loss is None or found.loss < self._progress.best_loss:
-            self._progress = replace(self._progress, best_loss=found.loss, best_step=step, stale=0)
-            self._try_write("best adapter", self._write_adapter)
+            self._progress = replace(self._progress, stale=0)
+            # Where it cannot be written, the one that lies there is still the best that is kept.
+            if self._try_write("best adapter", self._write_adapter):
+                self._progress = replace(self._progress, best_loss=found.loss, best_step=step)
         else:
             self._progress = replace(self._progress, stale=self._progress.stale + 1)
         patience = self._config.early_stopping
@@ -209,7 +212,8 @@ class Training:
             self._save()
         last = self._measured_now(step)
         best = self._progress.best_loss
-        if best is not None and best <= last.loss and self._progress.best_step != step:
+        there = (self._folder / WEIGHTS).exists()
+        if best is not None and best <= last.loss and self._progress.best_step != step and there:
             kept, after = self._progress.best_step, self._measured_best(last)
         else:
             kept, after = step, last
@@ -334,8 +338,8 @@ class Training:
                 hint=f"Make room, and run it again{' with --resume' if kept else ''}.",
             ) from problem
 
-    def _try_write(self, what: str, write: Callable[[], None]) -> None:
-        """Write something that there will be another chance to write."""
+    def _try_write(self, what: str, write: Callable[[], None]) -> bool:
+        """Write what can be written again later, and return whether it is there now."""
         try:
             write()
         except OSError as problem:
@@ -343,6 +347,8 @@ class Training:
             self._on_event(
                 Note(line=f"The {what} could not be written: {reason}. Training goes on.")
             )
+            return False
+        return True
 
     def _exploded(self, loss: float, when: str, *, weights: int) -> MlxbunError:
         """Leave the last good adapter in the folder, and return what to raise.

@@ -290,6 +290,25 @@ def test_a_disk_that_is_full_from_the_first_step_is_no_place_to_go_on(
     assert problem.value.hint == "Make room, and run it again."
 
 
+def test_a_best_adapter_that_finds_no_room_is_not_claimed(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def at_step(step: int) -> None:
+        if step == 3:
+            monkeypatch.setattr(core.train.adapter, "atomic_write", _full_disk)
+        if step == 5:
+            monkeypatch.undo()
+
+    config = config_of(place, iters=6, learning_rate=0.0001, steps_per_eval=2)
+    result = run(config, place / "home", on_step=at_step)
+    assert result.adapter_step == 6
+    worse = config_of(
+        place, iters=5, learning_rate=0.08, steps_per_eval=2, adapter_path=str(place / "worse")
+    )
+    result = run(worse, place / "home", on_step=lambda s: at_step(3) if s == 2 else at_step(s))
+    assert result.adapter_step == 5
+
+
 def test_only_one_trains_into_a_folder(place: Path) -> None:
     with only_training(place / "out"), pytest.raises(AlreadyRunning):
         run(config_of(place), place / "home")
