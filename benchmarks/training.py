@@ -57,7 +57,27 @@ def _run(side: str, words: Any) -> dict[str, float]:
     return figures
 
 
-def plan_of(words: Any) -> Any:
+def prepare(words: Any, fields: dict[str, Any]) -> tuple[Any, Any, list[Any]]:
+    """Return a training's configuration, its model and its rows, all of whose tokens count."""
+    plan = _plan(words)
+    from core.train.config import make_config
+    from core.train.encode import Encoded
+    from core.train.model import load_train_model
+
+    config = make_config(fields)
+    trained = load_train_model(
+        words.model,
+        config,
+        plan=plan,
+        memory_budget_gb=None,
+        shelf=None,
+        on_note=lambda _line: None,
+    )
+    every = b"\0" + b"\1" * (words.tokens - 1)
+    return config, trained, [Encoded(tokens=tuple(row), response=every) for row in _rows(words)]
+
+
+def _plan(words: Any) -> Any:
     from core.machine.compute import prepare_compute
 
     cache = Path.home() / ".cache" / "mlxbun"
@@ -67,7 +87,7 @@ def plan_of(words: Any) -> Any:
     return plan
 
 
-def rows_of(words: Any) -> list[list[int]]:
+def _rows(words: Any) -> list[list[int]]:
     dice = random.Random(0)
     return [[dice.randrange(100, 40_000) for _ in range(words.tokens)] for _ in range(_ROWS)]
 
@@ -79,27 +99,13 @@ def _tell(seconds: list[float]) -> None:
 
 
 def _ours(words: Any) -> None:
-    plan = plan_of(words)
+    fields = {"rank": _RANK, "scale": _SCALE, "grad_checkpoint": words.checkpoint}
+    config, trained, items = prepare(words, fields)
     import mlx.core as mx
 
-    from core.train.config import make_config
-    from core.train.encode import Encoded
     from core.train.lora import trainable
-    from core.train.model import load_train_model
     from core.train.step import Optimizer, Stepper, apply
 
-    fields = {"rank": _RANK, "scale": _SCALE, "grad_checkpoint": words.checkpoint}
-    config = make_config(fields)
-    trained = load_train_model(
-        words.model,
-        config,
-        plan=plan,
-        memory_budget_gb=None,
-        shelf=None,
-        on_note=lambda _line: None,
-    )
-    every = b"\0" + b"\1" * (words.tokens - 1)
-    items = [Encoded(tokens=tuple(row), response=every) for row in rows_of(words)]
     stepper = Stepper(config, trained.model, trained.split)
     optimizer = Optimizer(config, trainable(trained.model))
     mx.reset_peak_memory()
@@ -113,7 +119,7 @@ def _ours(words: Any) -> None:
 
 
 def _theirs(words: Any) -> None:
-    plan_of(words)
+    _plan(words)
     import mlx.core as mx
     from mlx.optimizers import AdamW
     from mlx_lm.tuner.trainer import TrainingArgs, train
@@ -130,7 +136,7 @@ def _theirs(words: Any) -> None:
     keys = [name for name, _ in model.layers[0].named_modules() if name.endswith(PROJECTIONS)]
     lora = {"rank": _RANK, "scale": _SCALE, "dropout": 0.0, "keys": keys}
     linear_to_lora_layers(model, len(model.layers), lora)
-    rows = [(row, 0) for row in rows_of(words)]
+    rows = [(row, 0) for row in _rows(words)]
     seconds: list[float] = []
 
     class Callback:

@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from benchmarks.training import plan_of, rows_of
+from benchmarks.training import prepare
 
 _WAYS: dict[str, dict[str, Any]] = {
     "as it is": {},
@@ -65,29 +65,15 @@ def _run(way: str, words: Any, folder: Path) -> dict[str, float]:
 
 
 def _measure(words: Any) -> None:
-    plan = plan_of(words)
+    config, trained, items = prepare(words, {"rank": 8, **_WAYS[words.way]})
     import mlx.core as mx
 
-    from core.train.config import make_config
-    from core.train.encode import Encoded
     from core.train.lora import set_trainable, trainable
-    from core.train.model import load_train_model
     from core.train.step import Stepper
 
-    config = make_config({"rank": 8, **_WAYS[words.way]})
-    trained = load_train_model(
-        words.model,
-        config,
-        plan=plan,
-        memory_budget_gb=None,
-        shelf=None,
-        on_note=lambda _line: None,
-    )
     mx.random.seed(0)
     known = trainable(trained.model)  # B begins at zero, and A would have no gradient
     set_trainable(trained.model, {n: 0.01 * mx.random.normal(v.shape) for n, v in known.items()})
-    every = b"\0" + b"\1" * (words.tokens - 1)
-    items = [Encoded(tokens=tuple(row), response=every) for row in rows_of(words)]
     stepper = Stepper(config, trained.model, trained.split)
     mx.reset_peak_memory()
     seconds = []
