@@ -161,6 +161,16 @@ def test_a_second_wish_interrupts_a_work_that_does_not_hear(desk: Desk) -> None:
     assert cancel_job(desk.store, job.id, patience=20).error == "cancelled"
 
 
+def test_a_job_is_cancelled_on_a_full_disk(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_words: object) -> None:
+        raise MlxbunError("The list of jobs cannot be written: the disk is full.")
+
+    job = desk.running(desk.start("busy"))
+    store = desk.store
+    monkeypatch.setattr(store, "ask_to_cancel", full)
+    assert cancel_job(store, job.id, patience=20).error == "cancelled"
+
+
 def test_a_queued_job_is_cancelled(desk: Desk, tmp_path: Path) -> None:
     gate = tmp_path / "gate"
     first = desk.running(desk.start("until", gate=str(gate)))
