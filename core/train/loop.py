@@ -131,7 +131,9 @@ class Training:
         set_trainable(self._trained.model, found.adapter)
         self._optimizer.restore(found.optimizer)
         self._saved_step = found.progress.step
-        _cut_metrics(self._folder / METRICS, found.progress.step)
+        self._try_write(
+            "metrics", lambda: _cut_metrics(self._folder / METRICS, found.progress.step)
+        )
         self._on_event(Note(line=f"Going on from step {found.progress.step}."))
 
     def _steps(self) -> Ended:

@@ -19,6 +19,7 @@ import safetensors.numpy
 import core.paths
 import core.train.adapter
 import core.train.checkpoint
+import core.train.loop
 from core.errors import AlreadyRunning, MlxbunError, NotFound, UsageProblem
 from core.provenance import read_provenance
 from core.train.events import Metric, Note, Saved, TrainEvent
@@ -264,6 +265,15 @@ def test_a_full_disk_loses_nothing(place: Path, monkeypatch: pytest.MonkeyPatch)
     other = config_of(place, iters=6, adapter_path=str(place / "other"))
     run(other, place / "home")
     assert same(adapter(place / "out"), adapter(place / "other"))
+
+
+def test_a_full_disk_does_not_keep_a_training_from_going_on(
+    place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    run(config_of(place), place / "home", on_step=seen.append, should_stop=lambda: len(seen) > 2)
+    monkeypatch.setattr(core.train.loop, "atomic_write", _full_disk)
+    assert run(config_of(place), place / "home", resume=True).step == 6
 
 
 def test_a_disk_with_room_for_two_checkpoints_keeps_the_newest(
