@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 _LEARNED, _READ, _END = "\x1b[32m", "\x1b[2m", "\x1b[0m"
 _SHOWN_ROWS = 20  # broken ones
 _SHOWN_TOKENS = 400  # of the first example
+_LED_BY = 100  # of them, before what is learned
 
 
 def show_dry_run(prepared: Prepared, console: Console) -> None:
@@ -81,21 +82,29 @@ def marked(part: Encoded, mask: bytes, tokenizer: Tokenizer, *, styled: bool) ->
         styled: in colours.
     """
     shown: list[str] = []
-    for tokens, now in _runs(part, mask):
+    begin = _first_shown(mask)
+    for tokens, now in _runs(part.tokens[begin:], mask[begin:]):
         text = _readable(tokenizer, tokens)
         if styled:
             shown.append(f"{_LEARNED if now else _READ}{text}{_END}")
         else:
             shown.append(f"⟦{text}⟧" if now else text)
-    rest = len(part.tokens) - _SHOWN_TOKENS
-    return "".join(shown) + (f" ... and {rest} tokens more" if rest > 0 else "")
+    rest = len(part.tokens) - begin - _SHOWN_TOKENS
+    before = f"{begin} tokens before ... " if begin else ""
+    return before + "".join(shown) + (f" ... and {rest} tokens more" if rest > 0 else "")
 
 
-def _runs(part: Encoded, mask: bytes) -> Iterator[tuple[list[int], bool]]:
+def _first_shown(mask: bytes) -> int:
+    """Return where to begin, so that some of what is learned is among the tokens shown."""
+    learned = mask.find(1)
+    return 0 if learned < _SHOWN_TOKENS - _LED_BY else learned - _LED_BY
+
+
+def _runs(ids: tuple[int, ...], mask: bytes) -> Iterator[tuple[list[int], bool]]:
     """Yield stretches of tokens that are learned, or are not."""
     run: list[int] = []
     now = bool(mask[0])
-    for token, counted in zip(part.tokens[:_SHOWN_TOKENS], mask, strict=False):
+    for token, counted in zip(ids[:_SHOWN_TOKENS], mask, strict=False):
         if run and bool(counted) != now:
             yield run, now
             run = []

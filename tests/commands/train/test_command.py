@@ -95,6 +95,13 @@ def test_dry_run_marks_what_the_loss_counts(place: Path, environ: dict[str, str]
     assert "chosen\n<|im_start|>user\n0?<|im_end|>\n<|im_start|>assistant\n⟦=1" in told
 
 
+def test_dry_run_shows_what_is_learned_of_a_long_row(place: Path, environ: dict[str, str]) -> None:
+    write_rows(place / "data", [{"prompt": "x" * 600, "completion": "yes"}])
+    told = train(place, environ, "--dry-run").stdout
+    assert "first example\n519 tokens before ... xxx" in told
+    assert "⟦yes<|im_end|>⟧" in told
+
+
 def test_dry_run_multiplies_as_a_training_does(place: Path, environ: dict[str, str]) -> None:
     done = train(place, environ, "--dry-run", "--blas", "auto")
     assert done.returncode == 0, done.stderr
