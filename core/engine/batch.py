@@ -14,6 +14,7 @@ from mlx_lm.generate import BatchGenerator
 
 from core.engine.chooser import RowChooser
 from core.engine.decode import LeanGenerationBatch
+from core.engine.joining import JoinRoom
 from core.engine.prefill import LeanPromptBatch
 from core.engine.sampler import greedy, make_sampler
 from core.engine.scheduler import prefill_chunk
@@ -116,6 +117,8 @@ class BatchRunner:
         self._decoding: set[int] = set()
         self._cuts: dict[int, int] = {}  # row: ends of segments still to be told
         self._choosers: dict[int, RowChooser] = {}
+        self._lengths: dict[int, int] = {}  # row: tokens that it had to compute
+        self._room = JoinRoom()
         self._generator = self._make_generator()
 
     def __len__(self) -> int:
@@ -124,8 +127,8 @@ class BatchRunner:
 
     @property
     def kv_bytes(self) -> int:
-        """Bytes of the KV caches of all rows."""
-        return int(self._generator.prompt_cache_nbytes)
+        """Bytes of the KV caches of all rows, and of the memory for those about to join."""
+        return int(self._generator.prompt_cache_nbytes) + self._room.nbytes
 
     def insert(
         self,
@@ -168,7 +171,7 @@ class BatchRunner:
             stop_sequences=[RowEnd(self._eos_ids, chooser)],
         )
         self._choosers[int(row)] = chooser
-        self._prefilling[row] = sum(map(len, segments))
+        self._prefilling[row] = self._lengths[row] = sum(map(len, segments))
         self._cuts[row] = len(segments) - 1
         return int(row)
 
@@ -203,11 +206,25 @@ class BatchRunner:
                 self._forget(token.row)
             else:
                 self._decode_on(token.row)
-        return Step(
+        step = Step(
             tokens=tokens,
             boundaries=self._boundaries(prefilled),
             prefilled=self._count_prefill(prefilled),
         )
+        self._make_room()
+        return step
+
+    def _make_room(self) -> None:
+        """Take memory for the rows that join next, over the second half of their prompts."""
+        left = set(self._prefilling.values())
+        batch, prompts = self._generator._generation_batch, self._generator._prompt_batch
+        together = len(left) == 1 and len(prompts) == len(self._prefilling)
+        if not (together and self._decoding and len(batch)):
+            self._room.clear()
+            return
+        share = 1 - 2 * left.pop() / max(self._lengths[row] for row in self._prefilling)
+        if share > 0:
+            self._room.prepare(batch.prompt_cache, prompts.prompt_cache, share)
 
     def _count_prefill(self, prefilled: list[Any]) -> int:
         """Return how many prompt tokens the step computed."""
@@ -233,7 +250,7 @@ class BatchRunner:
         self._decoding.add(row)
 
     def _forget(self, row: int) -> None:
-        for of_rows in (self._prefilling, self._cuts, self._choosers):
+        for of_rows in (self._prefilling, self._cuts, self._choosers, self._lengths):
             of_rows.pop(row, None)
         self._decoding.discard(row)
 
@@ -262,10 +279,13 @@ class BatchRunner:
         self._decoding.clear()
         self._cuts.clear()
         self._choosers.clear()
+        self._lengths.clear()
+        self._room.clear()
         self._generator = self._make_generator()
 
     def rest(self) -> None:
         """Give memory that MLX keeps for reuse back: no row runs."""
+        self._room.clear()
         mx.clear_cache()
 
     def close(self) -> None:
@@ -284,6 +304,7 @@ class BatchRunner:
         )
         # Rows join the batch that is there, so this one serves them all.
         generator._generation_batch = LeanGenerationBatch.empty(self._model, greedy)
+        generator._generation_batch.room = self._room
         generator._prompt_batch = LeanPromptBatch.empty(
             self._model, greedy, prefill_step_size=self._most_prefill_tokens
         )

@@ -20,7 +20,7 @@ import mlx.core as mx
 from mlx_lm.generate import GenerationBatch
 
 from core.engine.chooser import BatchChooser
-from core.engine.joining import join_caches
+from core.engine.joining import JoinRoom, join_caches
 
 if TYPE_CHECKING:
     from core.engine.chooser import RowChooser
@@ -32,10 +32,12 @@ class LeanGenerationBatch(GenerationBatch):  # type: ignore[misc]
 
     Attributes:
         samplers: how each row chooses its tokens.
+        room: memory for rows that join.
     """
 
     prompt_cache: list[Any]
     samplers: list[RowChooser]
+    room: JoinRoom | None = None
     _current_tokens: mx.array | None
     _next_tokens: mx.array
     _next_logprobs: list[Pending | None]
@@ -47,7 +49,7 @@ class LeanGenerationBatch(GenerationBatch):  # type: ignore[misc]
         caches, batch.prompt_cache = batch.prompt_cache, []
         super().extend(batch)
         self._chooser = None
-        self.prompt_cache = join_caches(self.prompt_cache, caches)
+        self.prompt_cache = join_caches(self.prompt_cache, caches, self.room)
         # The tokens at hand are not to wait for the next step, nor that one for all of the copies.
         soon = self.prompt_cache[: len(self.prompt_cache) // 2]
         mx.async_eval(self._next_tokens, [cache.state for cache in soon])  # type: ignore[no-untyped-call]

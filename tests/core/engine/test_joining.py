@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import mlx.core as mx
 import numpy as np
 import pytest
 from mlx_lm.models.cache import BatchKVCache, BatchRotatingKVCache
+from mlx_lm.utils import load_model
 
-from core.engine.joining import join_caches
+from core.engine import joining
+from core.engine.batch import BatchRunner
+from core.engine.joining import JoinRoom, join_caches
+from core.engine.loader import _BUILT_IN, merge_sampling
 from core.engine.prefill import LeanPromptBatch
+from core.engine.request import SamplingParams
 from core.engine.sampler import greedy
+from tests.tiny import make_model
 
 
 def cache(rows: int, tokens: int, spare: int = 0, padding: list[int] | None = None) -> BatchKVCache:
@@ -53,6 +60,43 @@ def test_the_same_as_mlx_lm(first: dict[str, Any], second: dict[str, Any]) -> No
     assert keys.shape[2] == expected._idx + 1
 
 
+@pytest.mark.parametrize(("first", "second"), CASES)
+@pytest.mark.parametrize("shares", [(0.3, 0.7, 1.0), (0.5,), (1.0, 1.0)])
+def test_memory_that_was_taken_before_changes_nothing(
+    first: dict[str, Any],
+    second: dict[str, Any],
+    shares: tuple[float, ...],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(joining, "_WORTH", 0)
+    expected = join_caches([cache(**first)], [cache(**second)])
+    mine, others, room = [cache(**first)], [cache(**second)], JoinRoom()
+    for share in shares:
+        room.prepare(mine, others, share)
+    whole = expected[0].keys.nbytes + expected[0].values.nbytes
+    assert room.nbytes == whole * shares[-1]
+    joined = join_caches(mine, others, room)
+    for ours, theirs in zip(facts(joined[0]), facts(expected[0]), strict=True):
+        assert np.array_equal(ours, theirs)
+    assert room.nbytes == 0
+
+
+def test_memory_is_taken_for_much_and_for_the_rows_there_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    room = JoinRoom()
+    room.prepare([cache(2, 4)], [cache(1, 9)], 1.0)
+    assert room.nbytes == 0
+    monkeypatch.setattr(joining, "_WORTH", 0)
+    room.prepare([cache(2, 4)], [cache(1, 9)], 1.0)
+    assert room.nbytes == 2 * 3 * 2 * 9 * 4 * 4
+    room.prepare([cache(1, 4)], [cache(1, 9)], 0.5)  # a row has left
+    assert room.nbytes == 1 * 2 * 2 * 9 * 4 * 4
+    (joined,) = join_caches([cache(3, 4)], [cache(1, 9)], room)  # others have come
+    assert joined.keys.shape == (4, 2, 9, 4)
+    assert room.nbytes == 0
+
+
 def test_an_empty_side_is_no_matter() -> None:
     some = [cache(1, 3)]
     assert join_caches([], some) is some
@@ -84,3 +128,49 @@ def test_prompts_that_are_done_together_are_handed_on_as_they_are() -> None:
     assert len(batch) == 0
     assert batch.prompt_cache == []
     assert batch.prefill_step_size == 64
+
+
+def run_two(model: Any, *, leave: bool) -> tuple[dict[int, list[int]], list[int]]:
+    """Let a long prompt join a row that decodes; return tokens by row, and the room at each step.
+
+    Args:
+        model: the model.
+        leave: whether the long row goes before it joins.
+    """
+    runner = BatchRunner(model, eos_ids=(), cap=4, most_prefill_tokens=512)
+    sampling = merge_sampling(SamplingParams(temperature=0.0), _BUILT_IN)
+    found: dict[int, list[int]] = {}
+    rooms = []
+
+    def steps(count: int) -> None:
+        for _ in range(count):
+            for token in runner.step(16).tokens:
+                found.setdefault(token.row, []).append(token.token)
+            rooms.append(runner._room.nbytes)
+
+    runner.insert([[1, 2, 3]], max_tokens=40, sampling=sampling)
+    steps(3)
+    long = runner.insert([list(range(100))], max_tokens=5, sampling=sampling)
+    steps(5)
+    if leave:
+        runner.remove(long)
+    steps(20)
+    runner.close()
+    return found, rooms
+
+
+@pytest.mark.parametrize("leave", [False, True])
+def test_a_long_prompt_joins_in_memory_that_was_taken_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, leave: bool
+) -> None:
+    make_model(tmp_path)
+    model, _ = load_model(tmp_path)
+    plain, without = run_two(model, leave=leave)
+    assert not any(without)
+    monkeypatch.setattr(joining, "_WORTH", 0)
+    found, rooms = run_two(model, leave=leave)
+    assert found == plain
+    grown = [room for room in rooms if room]
+    assert grown
+    assert grown == sorted(grown)
+    assert rooms[-1] == 0
