@@ -22,7 +22,6 @@ from mlx_lm.utils import (
 )
 
 from core.engine.cache.snapshot import always_cuttable
-from core.engine.cpu_math import hasten
 from core.engine.device import device_name, recommended_working_set
 from core.engine.info import ComputeInfo, ModelInfo
 from core.engine.measure import measure_kv
@@ -122,7 +121,6 @@ def load(
         text = pool.submit(Tokenizer.load, folder, eos_ids=config.get("eos_token_id"), shelf=shelf)
         parameters = int(get_total_parameters(model))
         loaded_as = _settle_weights(model, parameters, describe_storage(config), plan, budget)
-        hasten(model)
         if adapter:
             mount_adapter(model, adapter)
             loaded_as += f", adapter {adapter.name}"
