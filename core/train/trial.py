@@ -48,28 +48,28 @@ def check_gradients(config: TrainConfig, trained: TrainModel) -> None:
             if not math.isfinite(_norm(wanted)):
                 raise ValueError("its gradients are no numbers")
         used = [name for name in _SAVERS if getattr(config, name)]
-        if used and not _same(config, trained, wanted):
+        if used and (reason := _difference(config, trained, wanted)):
             raise UsageProblem(
-                f"{' with '.join(used)} does not work with this architecture ({kind}): it gives "
-                "other gradients than without.",
+                f"{' with '.join(used)} does not work with this architecture ({kind}): {reason}.",
                 hint="Leave it out; a smaller batch_size or max_seq_length saves memory too.",
             )
     finally:
         set_trainable(trained.model, before)
 
 
-def _same(config: TrainConfig, trained: TrainModel, wanted: Arrays) -> bool:
-    """Return whether the configured way gives the gradients that are wanted."""
+def _difference(config: TrainConfig, trained: TrainModel, wanted: Arrays) -> str | None:
+    """Return why the configured way does not give the gradients that are wanted; None: it does."""
     try:
         found = _gradients(replace(config, lora_dropout=0.0, grad_clip_norm=0.0), trained)
     except MlxbunError:
         raise  # it says more than we could
     # Layers that are called in unforeseen ways fail in ways of their own.
-    except Exception:
-        return False
+    except Exception as problem:
+        return f"it fails with {' '.join(f'{type(problem).__name__}: {problem}'.split())[:300]}"
     error = _norm({name: found[name] - wanted[name] for name in wanted})
     half = any(v.dtype in _HALF for _, v in tree_flatten(trained.model.parameters()))
-    return error <= (_NEAR_HALF if half else _NEAR) * _norm(wanted)
+    near = error <= (_NEAR_HALF if half else _NEAR) * _norm(wanted)
+    return None if near else "it gives other gradients than without"
 
 
 def _gradients(config: TrainConfig, trained: TrainModel) -> Arrays:
