@@ -128,8 +128,9 @@ async def _answer(asked: _Asked, decode: Callable[[bytearray], Call]) -> Respons
     with phase(trace, "request.prompt_prepare"):
         submission = _submit(asked.serving, call.request)
         choices = await unless(until_disconnect(asked.request.receive), gone, submission)
+    headers = _headers((*call.warnings, *choices.warnings))
     if call.stream:
-        return _stream(choices, asked)
+        return _stream(choices, asked, headers)
     try:
         with phase(trace, "completion.total"):
             folding = _fold(choices)
@@ -139,7 +140,7 @@ async def _answer(asked: _Asked, decode: Callable[[bytearray], Call]) -> Respons
     return Response(
         asked.encoder.whole(folds),
         media_type="application/json",
-        headers=_headers(choices),
+        headers=headers,
         background=BackgroundTask(_written, trace, folds) if trace else None,
     )
 
@@ -154,7 +155,7 @@ async def _read(asked: _Asked, decode: Callable[[bytearray], Call]) -> Call:
     return call
 
 
-def _stream(choices: Choices, asked: _Asked) -> StreamedAnswer:
+def _stream(choices: Choices, asked: _Asked, headers: dict[str, str]) -> StreamedAnswer:
     drain, trace = asked.serving.options.drain, asked.trace
     drain.owe(choices)
     chunks = _chunks(choices, asked.encoder, trace)
@@ -168,7 +169,7 @@ def _stream(choices: Choices, asked: _Asked) -> StreamedAnswer:
         _traced(chunks, trace) if trace else chunks,
         on_close=close,
         keep_alive=asked.serving.options.keep_alive,
-        headers=_headers(choices),
+        headers=headers,
     )
     return StreamedAnswer(stream)
 
@@ -249,9 +250,9 @@ async def _fold(choices: Choices) -> list[Fold]:
     return folds
 
 
-def _headers(choices: Choices) -> dict[str, str]:
-    """Return what a client is to know beside the answer, in printable ASCII."""
-    told = "; ".join(choices.warnings)
+def _headers(warnings: tuple[str, ...]) -> dict[str, str]:
+    """Return the warnings of an answer as a header, in printable ASCII."""
+    told = "; ".join(warnings)
     if not told:
         return {}
     plain = told.encode("ascii", "backslashreplace").decode()

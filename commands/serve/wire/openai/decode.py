@@ -62,6 +62,8 @@ class Call:
     """Whether the answer is sent as it grows."""
     adapter: str | None = None
     """The adapter that it names, `none` among them; None: it names none."""
+    warnings: tuple[str, ...] = ()
+    """What was asked for and is not done, or was changed, one sentence each."""
 
 
 def decode_chat(body: bytes | bytearray) -> Call:
