@@ -19,7 +19,10 @@ from core.paths import Paths
 from tests.processes import NOWHERE
 
 # On a fresh clone the first text takes a second: hypothesis builds its table of characters.
-settings.register_profile("mlxbun", suppress_health_check=[HealthCheck.too_slow])
+_UNHURRIED = settings(suppress_health_check=[HealthCheck.too_slow])
+# A commit passes or fails the same way each time; `make test-random` looks for new examples.
+settings.register_profile("mlxbun", _UNHURRIED, derandomize=True)
+settings.register_profile("random", _UNHURRIED, derandomize=False, print_blob=True)
 settings.load_profile("mlxbun")
 
 # A shell that runs the tests in the background has them ignore Ctrl-C, and every process that they

@@ -115,11 +115,13 @@ class MarkdownScreen:
         settled = len(pieces) if final else self._settled(pieces)
         back = self._back(size)
         done = self._lines(pieces[self._printed : settled], size)
+        self._begun = self._begun or bool(done)  # what follows stands apart from it
         if settled > self._printed:
             self._frozen = []
         self._printed = max(settled, self._printed)
         live = self._lines(pieces[self._printed :], size)
         live = self._freeze(pieces, live, done, size)
+        self._begun = self._begun or bool(done)
         self._show(back, done, live)
         self._forget(pieces)
 
@@ -146,7 +148,7 @@ class MarkdownScreen:
         if too_many <= 0:
             return live
         last = self._printed == len(pieces) - 1
-        apart = bool(done or self._begun) and not self._frozen
+        apart = self._begun and not self._frozen
         if last and pieces[-1].grows_by_lines and too_many > apart:
             if not self._frozen:
                 self._width = size.columns - 1
@@ -164,7 +166,6 @@ class MarkdownScreen:
         if lasting or live != self._drawn:
             picture = f"{lasting}{_NO_WRAP}{passing}{_CLEAR_DOWN}{_WRAP}"
             self._write(f"{_BEGIN}{back}{picture}{_END}")
-        self._begun = self._begun or bool(done)
         self._drawn = live
 
     def _back(self, size: os.terminal_size) -> str:

@@ -26,12 +26,13 @@ def _shown(
 ) -> list[str]:
     """Return the lines of an answer that came in parts, each of them drawn."""
     terminal = terminal or Terminal(columns, lines)
-    ticks = count(0, 1000)
+    ticks = count()
     screen = MarkdownScreen(
         terminal.write,
         environ=ENVIRON,
         size=lambda: os.terminal_size((terminal.columns, terminal.height)),
-        clock=lambda: float(next(ticks)),
+        # Asked twice a push: drawing takes no time, and the pause since the last push was long.
+        clock=lambda: float(next(ticks) // 2),
     )
     for part in parts:
         screen.push(part)
@@ -149,6 +150,11 @@ PIECES = st.sampled_from(
         "+ ",
     ]
 )
+
+
+def test_a_fence_after_nested_lists_stands_apart_when_both_are_shown_at_once() -> None:
+    parts = ["- - - - - ```py\n```py\n```py\n\n\n- "]
+    assert _shown(parts, columns=24, lines=4) == _at_once(parts[0], 24)
 
 
 @settings(max_examples=150, deadline=None)
