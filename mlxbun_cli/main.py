@@ -92,7 +92,7 @@ def _wants_json(arguments: list[str]) -> bool:
 def _told(mistake: TyperException) -> str:
     """Return what is wrong with a command line: one sentence, without what pydantic puts first."""
     message = mistake.format_message().replace("Value error, ", "")
-    return message if message.endswith(".") else f"{message}."
+    return message if message.endswith((".", "?", "!")) else f"{message}."
 
 
 def _sentence(defect: Exception) -> str:

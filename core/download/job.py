@@ -24,6 +24,7 @@ from core.download.hub import check_online, endpoint_of
 from core.download.layout import RepoLayout, has_symlinks
 from core.download.ledger import Ledger, State
 from core.download.listing import list_files
+from core.download.local import find_complete
 from core.download.meter import Meter
 from core.download.patience import Patience
 from core.download.plan import DownloadPlan, PlannedFile, make_plan
@@ -31,6 +32,7 @@ from core.download.space import check_free_space
 from core.download.work import Work, wait_for
 from core.errors import AlreadyRunning, DoesNotFit, DownloadFailed, MlxbunError
 from core.hf_token import find_token
+from core.offline import offline_switch
 
 if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
@@ -83,6 +85,8 @@ def plan_download(
         BadModelFiles: the repository has no weights for MLX, and no file was asked for by name.
         UsageProblem: HF_ENDPOINT is no address.
     """
+    if here := _complete_offline(request, paths, environ):
+        return here
     job = _Job(request, paths=paths, environ=environ, on_event=ignore_event)
     return wait_for(Work(job.plan, cancel=Flag()))
 
@@ -96,11 +100,16 @@ def download_repository(
 ) -> DownloadResult:
     """Fetch a repository and return when it is there. Ctrl-C ends it within moments.
 
+    Without network it succeeds for a model that is complete on this disk.
+
     Raises:
         AlreadyRunning: this or another process fetches the repository already.
         DoesNotFit: the disk has no room for what is missing.
         MlxbunError: as `plan_download`, or the transfer did not end well.
     """
+    if here := _complete_offline(request, paths, environ):
+        on_event(Planned(plan=here))
+        return DownloadResult(plan=here, received_bytes=0)
     return wait_for(start_download(request, paths=paths, environ=environ, on_event=on_event))
 
 
@@ -129,6 +138,18 @@ def start_download(
     job = _Job(request, paths=paths, environ=environ, on_event=on_event)
     job.begin()
     return Work(job.run, cancel=cancel or Flag())
+
+
+def _complete_offline(
+    request: DownloadRequest, paths: Paths, environ: Mapping[str, str]
+) -> DownloadPlan | None:
+    """Return the plan of a model that is here, where the network may not be used.
+
+    Which files match --include is known to the Hub only.
+    """
+    if offline_switch(environ) is None or request.choice.include:
+        return None
+    return find_complete(request.name, paths.hub_cache)
 
 
 class _Job:

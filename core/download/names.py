@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from core.errors import UsageProblem
+from core.registry.names import plain_name
 
 MAIN = "main"
 COMMIT = re.compile(r"[0-9a-f]{40}")
@@ -44,7 +45,7 @@ def parse_name(text: str) -> RepoName:
     Raises:
         UsageProblem: it names none.
     """
-    repo_id, at, revision = text.partition("@")
+    repo_id, at, revision = plain_name(text).partition("@")
     _check_repo_id(repo_id, text)
     if at and not _is_revision(revision):
         raise UsageProblem(

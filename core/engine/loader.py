@@ -29,6 +29,7 @@ from core.engine.request import SamplingParams, ToneCurve
 from core.engine.tokenizer import Tokenizer
 from core.errors import BadModelFiles, BadRequest, DoesNotFit, MlxbunError
 from core.fit.admission import Admission, transient_bytes
+from core.registry.remedy import diagnose
 from core.registry.weights import check_weights, count_tensors
 from core.units import format_bytes
 
@@ -193,9 +194,10 @@ def blaming_files(folder: Path) -> Iterator[None]:
         raise
     # Foreign code on foreign files: whatever it raises, they cannot be used.
     except Exception as problem:
+        reason, hint = diagnose(folder)
         raise BadModelFiles(
-            f"The model in {folder} cannot be loaded: {_one_line(problem)}",
-            hint="Download it again, or check that mlx-lm supports this architecture.",
+            f"The model in {folder} cannot be loaded: {reason or _one_line(problem)}.",
+            hint=hint or "Check that its files are whole and that mlx-lm runs this model.",
         ) from problem
 
 

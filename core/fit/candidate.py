@@ -12,6 +12,7 @@ from core.fit.remote import is_repo_id, look_at
 from core.fit.weights import local_tensors, weigh
 from core.hf_token import find_token
 from core.registry.files import read_json
+from core.registry.names import plain_name
 from core.registry.resolve import find_starter, resolve_model
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ def find_candidate(
     Raises:
         MlxbunError: NotFound, Ambiguous, UsageProblem, BadModelFiles, DownloadFailed, StoreCorrupt.
     """
+    name = plain_name(name)
     if remote:
         return _on_the_hub(name, paths, environ)
     if name == "starter":

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from core.errors import NotFound
 from core.gc.seen import Repository, Snapshot, snapshot_of
 from core.registry.files import printable
+from core.registry.names import repository_name
 from core.units import format_seconds
 
 if TYPE_CHECKING:
@@ -82,9 +83,9 @@ def wished(cache: Cache, wishes: Wishes) -> list[Repository]:
     Raises:
         NotFound: there is none.
     """
-    name = wishes.repository
-    if name is None:
+    if wishes.repository is None:
         return list(cache.repositories)
+    name = repository_name(wishes.repository)
     exact = [each for each in cache.repositories if name in (each.label, each.repo_id)]
     part = [each for each in cache.repositories if name.lower() in each.label.lower()]
     if not (exact or part):

@@ -17,7 +17,7 @@ from core.registry.abilities import (
     read_abilities,
     template_in,
 )
-from core.registry.files import printable, read_bytes, read_json
+from core.registry.files import is_lfs_pointer, printable, read_bytes, read_json
 from core.registry.forms import kind_of_folder, read_form
 from core.registry.places import Place, is_unfinished, stray_link
 from core.registry.snapshot import IncompleteError, weight_files
@@ -155,7 +155,10 @@ def _config(folder: Path) -> tuple[dict[str, Any], str | None]:
         return {}, f"config.json {'points to a file that is gone' if gone else 'is missing'}"
     except OSError as problem:
         return {}, f"config.json cannot be read ({problem.strerror})"
-    return (config, None) if config is not None else ({}, "config.json is not a JSON object")
+    if config is not None:
+        return config, None
+    pointer = is_lfs_pointer(folder / "config.json")
+    return {}, f"config.json is {'a Git LFS pointer' if pointer else 'not a JSON object'}"
 
 
 def _headers(folder: Path) -> tuple[dict[str, Any] | None, str | None]:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/"
 MOST_JSON = 64 * 2**20  # bytes; the largest index of weights that is known has 9 MB
 
 
@@ -60,6 +61,18 @@ def read_json(path: Path) -> dict[str, Any] | None:
     except (ValueError, RecursionError):  # not JSON, not UTF-8, or nested beyond all measure
         return None
     return content if isinstance(content, dict) else None
+
+
+def is_lfs_pointer(path: Path) -> bool:
+    """Return whether a file holds the address of its content, not the content. Does not raise.
+
+    Source: the Git LFS specification (a pointer is under 1024 bytes and begins with its version).
+    """
+    try:
+        with open_regular(path) as (file, size):
+            return size < 1024 and file.read(len(_LFS_POINTER)) == _LFS_POINTER
+    except OSError:
+        return False
 
 
 def printable(text: str, most: int = 80) -> str:

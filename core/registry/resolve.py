@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 from core.errors import Ambiguous, BadModelFiles, NotFound, StoreCorrupt, UsageProblem
 from core.registry.facts import check_folder, find_damage
 from core.registry.files import printable
+from core.registry.names import plain_name
 from core.registry.places import Place, find_places, has_repo_id, snapshots
+from core.registry.remedy import GGUF, remedy
 from core.registry.starter import STARTER_IDS
 
 if TYPE_CHECKING:
@@ -52,9 +54,11 @@ def resolve_model(name: str, *, hub_cache: Path, model_folders: Sequence[str] = 
         NotFound: it is part of none; the hint holds near misses.
         BadModelFiles: what it names is incomplete, or no model folder.
         StoreCorrupt: the cache folder cannot be read.
+        UsageProblem: it is empty, or the address of something other than a model.
     """
     if not name.strip():
         raise UsageProblem("The name of the model is empty.", hint=_FETCH_HINT)
+    name = plain_name(name)
     places = find_places(hub_cache, model_folders)
     if exact := [place for place in places if place.name == name]:
         return _checked(exact[0])
@@ -76,11 +80,13 @@ def is_model_name(name: str, *, hub_cache: Path, model_folders: Sequence[str] = 
     A name may have a revision behind it.
     """
     try:
+        name = plain_name(name)
         if name == "starter" or (Path(name).expanduser() / "config.json").is_file():
             return True
         base = name.partition("@")[0]
         return any(place.name in (name, base) for place in find_places(hub_cache, model_folders))
-    except (OSError, ValueError, RuntimeError, StoreCorrupt):  # a prompt can be any text
+    # A prompt can be any text.
+    except (OSError, ValueError, RuntimeError, StoreCorrupt, UsageProblem):
         return False
 
 
@@ -191,6 +197,8 @@ def _local(name: str, folder: Path) -> ModelRef:
     if not folder.exists():
         raise NotFound(f"There is no folder {name}.", hint=_FETCH_HINT)
     if not folder.is_dir():
+        if folder.suffix.lower() == ".gguf":
+            raise BadModelFiles(f"{name} is a GGUF file; mlxbun loads safetensors.", hint=GGUF)
         raise BadModelFiles(
             f"{name} is a file, and a model is a folder.",
             hint="Name the folder that holds config.json and the safetensors weights.",
@@ -198,8 +206,9 @@ def _local(name: str, folder: Path) -> ModelRef:
     if (problem := check_folder(folder)) is not None:
         raise BadModelFiles(
             f"{name} cannot be used as a model: {problem}.",
-            hint="Download the model again, or name a folder that holds one: config.json and the "
-            "safetensors weights.",
+            hint=remedy(folder)
+            or "Download the model again, or name a folder with config.json and safetensors "
+            "weights.",
         )
     folder = folder.resolve()
     return ModelRef(model_id=folder.name, folder=folder)
@@ -215,6 +224,8 @@ def _checked(place: Place, *, revision: str | None = None) -> ModelRef:
 
 
 def _mending(place: Place) -> str:
+    if found := remedy(place.folder):
+        return found
     if place.repository is None:
         return f"Mend the files in {place.folder}, or choose another model."
     if not has_repo_id(place.repository):  # `mlxbun download` would refuse the name

@@ -12,7 +12,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 from core.errors import BadModelFiles
-from core.registry.files import open_regular, printable
+from core.registry.files import is_lfs_pointer, open_regular, printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -103,6 +103,8 @@ def tensor_bytes(tensor: Mapping[str, Any]) -> int:
 
 def _read_raw(path: Path) -> tuple[bytes, int]:
     """Return the header as it stands in the file, and the file's size."""
+    if is_lfs_pointer(path):
+        raise BrokenWeightsError("it is a Git LFS pointer, not the weights")
     with open_regular(path) as (file, size):
         start = file.read(8)
         if len(start) < 8:

@@ -9,6 +9,7 @@ from typing import Literal
 from core.download.names import MAIN, parse_name
 from core.errors import UsageProblem
 from core.registry.files import printable
+from core.registry.names import repository_name
 
 RepoType = Literal["model", "dataset"]
 
@@ -40,6 +41,7 @@ def parse_target(repo_id: str, branch: str | None = None) -> Target:
     Raises:
         UsageProblem: that is no repository, or no branch.
     """
+    repo_id = repository_name(repo_id)
     parts = repo_id.split("/")
     if len(parts) != 2 or not all(map(_is_part, parts)):
         raise UsageProblem(

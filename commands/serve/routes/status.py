@@ -60,8 +60,11 @@ async def api_index(request: Request[Any, Any, Any]) -> Response[bytes]:
 @get("/health", opt=documented(answer=status.Health))
 async def health(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Tell whether the engine can answer."""
-    if not request.app.state.serving.engine.alive:
+    serving: Serving = request.app.state.serving
+    if serving.engine.lost:
         raise EngineStopped("The engine has stopped.", hint="Start the server again.")
+    if not serving.engine.alive:
+        raise EngineStopped("The engine is restarting.", hint="Try again in a moment.")
     # Byte for byte what clients of the protocol compare with, space included.
     return Response(b'{"status": "ok"}', media_type="application/json")
 

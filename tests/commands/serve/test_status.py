@@ -24,7 +24,13 @@ def test_health_is_byte_exact(client: httpx.Client) -> None:
 
 def test_health_fails_with_the_engine(client: httpx.Client, engine: FakeEngine) -> None:
     engine.alive = False
-    assert client.get("/health").status_code == 503
+    answer = client.get("/health")
+    assert answer.status_code == 503
+    assert "is restarting. Try again" in answer.json()["error"]["message"]
+    engine.lost = True
+    answer = client.get("/health")
+    assert answer.status_code == 503
+    assert "Start the server again" in answer.json()["error"]["message"]
 
 
 @pytest.mark.parametrize(

@@ -153,6 +153,33 @@ def test_offline_by_wish(desk: Desk, name: str) -> None:
     assert desk.records() == []
 
 
+def test_offline_a_complete_model_is_a_finished_download(desk: Desk) -> None:
+    fetched = desk.fetch()
+    asked = len(desk.hub.log)
+    again = desk.fetch(environ={"HF_HUB_OFFLINE": "1"})
+    assert again.received_bytes == 0
+    assert again.plan.folder == fetched.plan.folder
+    assert again.plan.total_bytes == fetched.plan.total_bytes
+    planned = plan_download(
+        desk.request(), paths=desk.paths, environ={**desk.environ, "HF_HUB_OFFLINE": "1"}
+    )
+    assert planned.missing_bytes == 0
+    assert len(desk.hub.log) == asked
+
+
+def test_offline_an_incomplete_model_is_refused(desk: Desk) -> None:
+    folder = desk.fetch().plan.folder
+    (folder / WEIGHTS).unlink()
+    _refused(desk, DownloadFailed, HF_HUB_OFFLINE="1")
+
+
+@pytest.mark.parametrize("name", [f"{REPO}@v9", "org/other"])
+def test_offline_another_revision_is_refused(desk: Desk, name: str) -> None:
+    desk.fetch()
+    with pytest.raises(DownloadFailed, match="HF_HUB_OFFLINE"):
+        desk.fetch(name, environ={"HF_HUB_OFFLINE": "1"})
+
+
 def test_no_network(desk: Desk) -> None:
     error = _refused(desk, DownloadFailed, HF_ENDPOINT=NOWHERE)
     assert "cannot be reached" in error.message

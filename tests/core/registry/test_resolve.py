@@ -33,6 +33,15 @@ def test_a_repo_id_or_a_part_of_one_in_any_case(name: str, cache: Path) -> None:
     assert (found.model_id, found.folder) == ("org/Llama-One", folder)
 
 
+@pytest.mark.parametrize(
+    "name", ["https://huggingface.co/org/model", "org/model/", "hf.co/org/model"]
+)
+def test_an_address_on_the_hub_is_a_name(name: str, cache: Path) -> None:
+    folder = add_model(cache, "org/model")
+    assert resolve_model(name, hub_cache=cache).folder == folder
+    assert is_model_name(name, hub_cache=cache)
+
+
 def test_an_exact_repo_id_wins_over_longer_ones(cache: Path) -> None:
     add_model(cache, "org/model-b")
     folder = add_model(cache, "org/model")
@@ -110,8 +119,12 @@ def test_folders_that_are_no_models(cache: Path, tmp_path: Path) -> None:
     (tmp_path / "file.gguf").write_text("")
     with pytest.raises(BadModelFiles, match=r"config\.json is missing"):
         resolve_model(str(tmp_path / "empty"), hub_cache=cache)
-    with pytest.raises(BadModelFiles, match="is a file"):
+    with pytest.raises(BadModelFiles, match="is a GGUF file") as caught:
         resolve_model(str(tmp_path / "file.gguf"), hub_cache=cache)
+    assert "safetensors" in str(caught.value.hint)
+    (tmp_path / "file.txt").write_text("")
+    with pytest.raises(BadModelFiles, match="is a file"):
+        resolve_model(str(tmp_path / "file.txt"), hub_cache=cache)
     with pytest.raises(NotFound, match="no folder"):
         resolve_model(str(tmp_path / "none"), hub_cache=cache)
 
