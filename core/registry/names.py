@@ -37,7 +37,7 @@ def repository_name(text: str) -> str:
     """
     address = _address(text.strip())
     if address is None:
-        return text.rstrip("/") or text
+        return text if "@" in text else text.rstrip("/") or text
     host, _, path = address.partition("/")
     if host.lower() not in _HOSTS:
         raise UsageProblem(

@@ -22,6 +22,9 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
         ("Org-1/na.me_2@v1.0", "Org-1/na.me_2", "v1.0"),
         ("org/name@refs/pr/1", "org/name", "refs/pr/1"),
         (f"org/name@{COMMIT}", "org/name", COMMIT),
+        ("org/name/", "org/name", "main"),
+        ("https://huggingface.co/org/name", "org/name", "main"),
+        ("https://huggingface.co/org/name/tree/v1.0", "org/name", "v1.0"),
     ],
 )
 def test_a_name_and_its_revision(text: str, repo_id: str, revision: str) -> None:
@@ -37,9 +40,9 @@ def test_only_a_whole_hash_is_a_commit() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["", " ", "../x", "../../etc", "a/b/c", "/etc", "a/", "/a", "a b/c", "a/b c", "org//name",
+    ["", " ", "../x", "../../etc", "a/b/c", "/etc", "/a", "a b/c", "a/b c", "org//name",
      "org/..", "./x", "org/na--me", "org/name.git", "-a/b", "a/b.", "ä/b", "a/b\n", "a\\b",
-     "x" * 99, "https://huggingface.co/org/name", "a/b\x1b[2J", "a/b\0"],
+     "x" * 99, "https://example.com/org/name", "a/b\x1b[2J", "a/b\0"],
 )  # fmt: skip
 def test_what_is_no_repository_is_refused(text: str) -> None:
     with pytest.raises(UsageProblem) as caught:
