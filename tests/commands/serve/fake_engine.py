@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -99,6 +99,9 @@ class FakeEngine:
 
     def submit_choices(self, request: GenerationRequest) -> list[Generation]:
         return [self._submit(request) for _ in range(request.choices)]
+
+    def submit_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        return [one for request in requests for one in self.submit_choices(request)]
 
     def _submit(self, request: GenerationRequest) -> Generation:
         script = self.choose(request) if self.choose else self.script
