@@ -223,10 +223,8 @@ async def _pieces(
             if isinstance(event, Finished):
                 usages[choice] = event.usage
                 done = [usages[n] for n in sorted(usages)] if len(usages) == len(choices) else ()
-                chunk = encoder.closing(choice, event, positions[choice], done)
-            else:
-                chunk = encoder.piece(choice, event, positions[choice])
-            if chunk:
+                yield data_event(encoder.closing(choice, event, positions[choice], done))
+            elif chunk := encoder.piece(choice, event, positions[choice]):
                 positions[choice].clear()
                 yield data_event(chunk)
     if len(usages) == len(choices):

@@ -57,6 +57,11 @@ def _forms(call: SamplingFields) -> Iterator[tuple[str, GrammarSpec]]:
         yield "guided_regex", GrammarSpec(kind="regex", source=call.guided_regex)
     if call.guided_choice is not None:
         yield "guided_choice", GrammarSpec(kind="choice", source=tuple(call.guided_choice))
+    yield from _aliases(call)
+
+
+def _aliases(call: SamplingFields) -> Iterator[tuple[str, GrammarSpec]]:
+    """Yield the same for the fields with other servers' names."""
     if call.guided_json is not None:
         yield "guided_json", _schema(call.guided_json, "guided_json")
     if call.json_schema is not None:

@@ -14,7 +14,7 @@ from core.errors import BadRequest
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-_OFF = (None, False, 0, "", [], {})
+_OFF: tuple[Any, ...] = (None, False, 0, "", [], {})
 
 # Fields that would change the answer, each with the values that ask for nothing, beside `_OFF`.
 # A dot stands for a field within an object.
