@@ -145,8 +145,11 @@ class FakeEngine:
 def _play(script: Script, generation: Generation) -> None:
     time.sleep(script.prefill)
     count = 0
+    positions = list(script.logprobs or ())
     while not generation.cancelled:
         for piece in script.pieces:
+            if positions:
+                generation.put(positions.pop(0))
             time.sleep(script.delay)
             generation.put(TextDelta(text=piece) if isinstance(piece, str) else piece)
             count += 1
@@ -155,6 +158,8 @@ def _play(script: Script, generation: Generation) -> None:
     if script.error:
         generation.fail(script.error)
         return
+    for position in positions:
+        generation.put(position)
     usage = Usage(
         prompt_tokens=7,
         completion_tokens=count + 1,
