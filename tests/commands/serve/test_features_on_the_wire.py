@@ -236,6 +236,7 @@ def test_chunks_carry_the_log_probabilities_of_their_tokens(
         for chunk in chunks
     ]
     assert told == [[], [0], [1], [2], [3, 4]]
+    engine.script = Script()
     assert "logprobs" not in json.dumps(_chunks(client))
 
 
