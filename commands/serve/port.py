@@ -39,10 +39,6 @@ class ServedEngine(Protocol):
         """Accept a request. Renders and tokenizes in the caller's thread."""
         ...
 
-    def submit_choices(self, request: GenerationRequest) -> list[Generation]:
-        """Accept a request that may want several answers; return one for each."""
-        ...
-
     def submit_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
         """Accept requests, all or none; return one answer for each choice of each."""
         ...

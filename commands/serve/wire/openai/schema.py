@@ -343,15 +343,18 @@ class ChatRequest(SamplingFields, kw_only=True):
     thinking_budget: Annotated[int, _count(0, "most tokens of reasoning")] | None = None
 
 
+_NotEmpty = Annotated[str, Meta(min_length=1)]
+
+
 class CompletionRequest(SamplingFields, kw_only=True):
     """The body of `POST /v1/completions`. Unknown fields are ignored."""
 
     prompt: Annotated[
-        str | list[str],
+        _NotEmpty | Annotated[list[_NotEmpty], Meta(min_length=1)],
         _thing("a string or a list of strings, none empty", "each is continued on its own"),
     ]
     logprobs: Annotated[
-        bool | int | None,
+        bool | Annotated[int, Meta(ge=0, le=11)] | None,
         _thing(
             "true, false or an integer from 0 to 11",
             "the log-probability of every token; an integer asks for OpenAI's arrays and the "
