@@ -104,8 +104,8 @@ def test_offsets_say_where_tokens_begin(client: httpx.Client) -> None:
 
 
 def test_a_hundred_and_twenty_eight_prompts(client: httpx.Client) -> None:
-    body = {"prompt": [f"prompt {n}" for n in range(128)], "max_tokens": 2}
-    answer = client.post(TEXT, json=body).json()
+    prompts = [f"prompt {n}" for n in range(128)]
+    answer = client.post(TEXT, json={"prompt": prompts, "max_tokens": 2}).json()
     assert [choice["index"] for choice in answer["choices"]] == list(range(128))
     assert answer["usage"]["completion_tokens"] <= 256
-    assert answer["usage"]["prompt_tokens"] == sum(len(prompt) for prompt in body["prompt"])
+    assert answer["usage"]["prompt_tokens"] == sum(map(len, prompts))

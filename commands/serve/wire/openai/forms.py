@@ -99,6 +99,8 @@ def _schema(value: dict[str, Any] | str, field: str) -> GrammarSpec:
 def _from_response_format(wanted: ResponseFormat | None) -> GrammarSpec | None:
     if wanted is None:
         return None
+    check_nesting(wanted.schema, "response_format")
+    check_nesting(wanted.json_schema and wanted.json_schema.schema, "response_format")
     schema = _response_schema(wanted)
     if wanted.type == "text":
         return None
@@ -110,7 +112,6 @@ def _from_response_format(wanted: ResponseFormat | None) -> GrammarSpec | None:
             "response_format.json_schema.schema is required when the type is json_schema.",
             field="response_format",
         )
-    check_nesting(schema, "response_format")
     compact = form is not None and form.any_whitespace is False
     return GrammarSpec(kind="json_schema", source=schema, any_whitespace=not compact)
 
