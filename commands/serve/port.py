@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from core.engine.generation import Generation
     from core.engine.info import ComputeInfo, EngineStats, ModelInfo
     from core.engine.request import GenerationRequest
@@ -37,8 +39,8 @@ class ServedEngine(Protocol):
         """Accept a request. Renders and tokenizes in the caller's thread."""
         ...
 
-    def submit_choices(self, request: GenerationRequest) -> list[Generation]:
-        """Accept a request that may want several answers; return one for each."""
+    def submit_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        """Accept requests, all or none; return one answer for each choice of each."""
         ...
 
     def stats(self) -> EngineStats:

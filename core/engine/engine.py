@@ -37,7 +37,7 @@ from core.errors import BadRequest, EngineFailed, EngineStopped, MlxbunError
 from core.units import GIB
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from core.engine.pacing import Preference
     from core.engine.preparing import Prepared
@@ -169,10 +169,14 @@ class Engine:
         return generation
 
     def submit_choices(self, request: GenerationRequest) -> list[Generation]:
-        """Accept a request: render, tokenize and queue it, in the caller's thread.
+        """Accept a request, as `submit_together` does."""
+        return self.submit_together((request,))
+
+    def submit_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        """Accept requests: render, tokenize and queue them, in the caller's thread, all or none.
 
         Returns:
-            One answer for each choice; they share their prefill.
+            One answer for each choice of each request; the choices of one share their prefill.
 
         Raises:
             BadRequest: the chat template refuses the conversation, or there is none; or a bias is
@@ -181,6 +185,14 @@ class Engine:
             QueueFull: too many requests wait.
             EngineStopped: the engine is closed or lost.
         """
+        rows = [row for request in requests for row in self._rows(request)]
+        worker = self._worker
+        self._inbox.put(*rows, running=len(worker.rows) if worker else 0)
+        self._submitted += len(rows)
+        return [row.generation for row in rows]
+
+    def _rows(self, request: GenerationRequest) -> list[Row]:
+        """Return one row for each choice of a request."""
         self._refuse_impossible(request)
         prepared = self._preparer.prepare(request)
         sampling = self._settle(request.sampling)
@@ -192,10 +204,7 @@ class Engine:
         ]
         if family:
             family.members.extend(rows)
-        worker = self._worker
-        self._inbox.put(*rows, running=len(worker.rows) if worker else 0)
-        self._submitted += len(rows)
-        return [row.generation for row in rows]
+        return rows
 
     def _refuse_impossible(self, request: GenerationRequest) -> None:
         facts, batch = facts_of(self._info), self._options.batch
@@ -227,6 +236,7 @@ class Engine:
             sampling=sampling,
             max_tokens=min(wanted, room),
             output=prepared.make_output(),
+            stop_tokens=prepared.stop_tokens,
             logprobs=request.logprobs,
             constraint=prepared.make_constraint(),
             family=family,

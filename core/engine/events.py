@@ -45,20 +45,27 @@ class TokenLogprob:
 
     token: int
     """Its id."""
-    piece: str
-    """As the vocabulary spells it (`▁Hello`)."""
+    raw: bytes
+    """The bytes that it stands for, which may be part of a character; empty: an unused id."""
     logprob: float
     """In nats, of the logits after penalties and biases, before temperature and filters."""
+
+    @property
+    def text(self) -> str:
+        """Its bytes as text, with U+FFFD for what is not a whole character."""
+        return self.raw.decode("utf-8", "replace")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Position:
-    """One generated token with its likeliest alternatives."""
+    """One generated token with its likeliest alternatives; comes before the text it brings."""
 
     chosen: TokenLogprob
     """What was generated."""
     top: tuple[TokenLogprob, ...]
     """The likeliest ones, descending; as many as were asked for."""
+    offset: int = 0
+    """Characters of the answer before this token, markup and stop texts included."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,7 +114,7 @@ class Finished:
     usage: Usage
     """What it took."""
     logprobs: tuple[Position, ...] | None = None
-    """One for each generated token, reasoning and calls included; None: not asked for."""
+    """All positions again, reasoning and calls included; None: not asked for."""
 
 
-Event = TextDelta | ReasoningDelta | ToolCallDelta | Finished
+Event = TextDelta | ReasoningDelta | ToolCallDelta | Position | Finished

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
-from core.engine.request import ChatPrompt
+from core.engine.request import ChatPrompt, Ending
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -122,7 +122,7 @@ def _of_answer(request: GenerationRequest) -> Iterator[Feature]:
         yield from _of_thinking(request.thinking)
     else:
         yield Feature.TEXT
-    if request.stop:
+    if request.stop or request.ending != Ending():
         yield Feature.STOP
     if request.choices > 1:
         yield Feature.CHOICES

@@ -24,6 +24,7 @@ class OutputPipeline:
 
     Attributes:
         called: whether the answer has called a tool.
+        characters: characters of text so far, markup included.
         reasoning_tokens: tokens that brought reasoning, or came while its channel was open.
     """
 
@@ -33,6 +34,7 @@ class OutputPipeline:
         decode: Callable[[Sequence[int]], str],
         stops: Sequence[str],
         parser: AnswerParser | None = None,
+        min_tokens: int = 0,
     ) -> None:
         """Take what tokens become and what text is read for.
 
@@ -40,11 +42,14 @@ class OutputPipeline:
             decode: tokens to text.
             stops: texts that end the answer.
             parser: reads the text; None: it is all content.
+            min_tokens: tokens whose text is not searched for stop texts.
         """
         self._detokenizer = Detokenizer(decode)
         self._stops = StopMatcher(stops)
         self._parser = parser or PlainText()
+        self._unstoppable = min_tokens
         self.called = False
+        self.characters = 0
         self.reasoning_tokens = 0
 
     @property
@@ -55,7 +60,7 @@ class OutputPipeline:
     def push(self, token: int) -> Iterator[Piece]:
         """Take one token that is not EOS and yield what it brings."""
         thought = isinstance(self._parser, ReasoningSplitter) and self._parser.inside
-        for piece in self._read(self._stops.push(self._detokenizer.push(token))):
+        for piece in self._read(self._text(token)):
             thought = thought or isinstance(piece, ReasoningDelta)
             yield piece
         self.reasoning_tokens += thought
@@ -66,6 +71,15 @@ class OutputPipeline:
         if not self._stops.stopped:
             yield from self._read(self._stops.flush())
         yield from self._noting(self._parser.flush())
+
+    def _text(self, token: int) -> str:
+        """Return the text that a token completes, up to a stop text."""
+        text = self._detokenizer.push(token)
+        self.characters += len(text)
+        if self._unstoppable > 0:
+            self._unstoppable -= 1
+            return text
+        return self._stops.push(text)
 
     def _read(self, text: str) -> Iterator[Piece]:
         if text:

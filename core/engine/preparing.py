@@ -11,11 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from core.engine.ending import with_ending
 from core.engine.forms import HARMONY_ANSWER, Form, Forms, active
 from core.engine.grammar.degrade import instruction
 from core.engine.output import OutputPipeline
 from core.engine.reasoning import FormAfterMark, PlainText, ReasoningSplitter, find_channel
-from core.engine.request import ChatPrompt
+from core.engine.request import ChatPrompt, TextPrompt
 from core.engine.retelling import Retelling, Tokens
 from core.engine.thinking import template_variables
 from core.engine.tool_prompt import with_system
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from core.engine.constraint import Constraint
     from core.engine.parsing import AnswerParser
     from core.engine.prompt import Prompt, PromptBuilder
-    from core.engine.request import GenerationRequest, TextPrompt, ToolUse
+    from core.engine.request import Ending, GenerationRequest, ToolUse
     from core.engine.tokenizer import Tokenizer
 
 
@@ -41,6 +42,8 @@ class Prepared:
     """Makes what reads one answer."""
     make_constraint: Callable[[], Constraint | None]
     """Makes what watches one answer; None: everything may come."""
+    stop_tokens: frozenset[int] = frozenset()
+    """Tokens that end an answer as EOS does."""
     warnings: tuple[str, ...] = ()
     """What was asked for and is not done, one sentence each."""
 
@@ -96,12 +99,32 @@ class Preparer:
         form = self._forms.compile(request)
         prompt = self._build(request, form)
         formed = form.compiled is not None
+        ending = self._ending(request)
         return Prepared(
             prompt=prompt,
             make_output=lambda: self._make_output(request, prompt, formed=formed),
-            make_constraint=lambda: self._forms.constraint(request, form, ending=prompt.ending),
-            warnings=form.warnings,
+            make_constraint=lambda: with_ending(
+                self._forms.constraint(request, form, ending=prompt.ending),
+                ending,
+                eos_ids=self._tokenizer.eos_ids,
+            ),
+            stop_tokens=ending.stop_tokens,
+            warnings=(*form.warnings, *self._unfilled(request)),
         )
+
+    def _ending(self, request: GenerationRequest) -> Ending:
+        """Return what ends an answer; what is filled into a gap has ends of its own."""
+        infill = self._tokenizer.infill
+        if not _has_gap(request) or infill is None:
+            return request.ending
+        found = (self._tokenizer.token_id(mark) for mark in (*infill.marks, *infill.ends))
+        ends = frozenset(token for token in found if token is not None)
+        return replace(request.ending, stop_tokens=request.ending.stop_tokens | ends)
+
+    def _unfilled(self, request: GenerationRequest) -> tuple[str, ...]:
+        if _has_gap(request) and self._tokenizer.infill is None:
+            return ("suffix ignored: the model has no fill-in-the-middle tokens",)
+        return ()
 
     def _build(self, request: GenerationRequest, form: Form) -> Prompt:
         chat = self._settle(request)
@@ -132,11 +155,16 @@ class Preparer:
         self, request: GenerationRequest, prompt: Prompt, *, formed: bool
     ) -> OutputPipeline:
         if not isinstance(request.prompt, ChatPrompt):
-            return OutputPipeline(decode=self._tokenizer.decode, stops=request.stop)
+            return OutputPipeline(
+                decode=self._tokenizer.decode,
+                stops=request.stop,
+                min_tokens=request.ending.min_tokens,
+            )
         return OutputPipeline(
             decode=self._tokenizer.decoder(self._markup(request.tools)),
             stops=request.stop,
             parser=self._make_parser(request, prompt, formed=formed),
+            min_tokens=request.ending.min_tokens,
         )
 
     def _markup(self, tools: ToolUse) -> set[str]:
@@ -163,6 +191,10 @@ class Preparer:
             formed=formed,
             shut=self._forms.shuts_channel(request, prompt.ending),
         )
+
+
+def _has_gap(request: GenerationRequest) -> bool:
+    return isinstance(request.prompt, TextPrompt) and bool(request.prompt.suffix)
 
 
 def new_call_id() -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from core.engine.infill import infill_tokens
 from core.engine.request import ChatPrompt, TextPrompt
 from core.errors import ContextTooLong
 
@@ -50,26 +51,47 @@ class PromptBuilder:
             ContextTooLong: they leave no token to generate.
         """
         if isinstance(prompt, TextPrompt):
-            return Prompt(tokens=self._encode(prompt.text, special=True), boundaries=())
+            return Prompt(tokens=self._continued(prompt), boundaries=())
         text = self._tokenizer.render(prompt)
         tokens = self._encode(text, special=False)
         boundaries = self._boundaries(prompt, tokens) if self._find_boundaries else ()
         return Prompt(tokens=tokens, boundaries=boundaries, ending=text[-_ENDING:])
+
+    def _continued(self, prompt: TextPrompt) -> list[int]:
+        """Return the tokens of a text, with its suffix where the model can fill a gap."""
+        tokenizer, infill = self._tokenizer, self._tokenizer.infill
+        if not prompt.suffix or infill is None:
+            return self._encode(prompt.text, special=True)
+        self._encode(prompt.text + prompt.suffix, special=False)  # is it too long?
+        inner = infill_tokens(
+            prompt.text,
+            prompt.suffix,
+            infill,
+            encode=lambda text: tokenizer.encode(text, special=False),
+            token_id=tokenizer.token_id,
+        )
+        starts = [n for n in tokenizer.encode("", special=True) if n not in tokenizer.eos_ids]
+        tokens = [*starts, *inner]
+        self._check(len(tokens))
+        return tokens
 
     def _encode(self, text: str, *, special: bool) -> list[int]:
         # Whoever sends a book learns that it is too long without our tokenizing the book.
         at_least = len(text) // self._tokenizer.longest_token
         fits = at_least < self._context
         tokens = self._tokenizer.encode(text, special=special) if fits else []
-        count = len(tokens) or at_least
+        self._check(len(tokens) or at_least, exact=bool(tokens))
+        return tokens or [min(self._tokenizer.eos_ids)]  # a text may tokenize to nothing
+
+    def _check(self, count: int, *, exact: bool = True) -> None:
+        """Refuse a prompt that leaves no token to generate."""
         if count >= self._context:
             raise ContextTooLong(
-                f"The prompt has {'' if tokens else 'at least '}{count} tokens, but the context "
+                f"The prompt has {'' if exact else 'at least '}{count} tokens, but the context "
                 f"of {self._context} must hold it and at least one more.",
                 prompt_tokens=count,
                 limit=self._context,
             )
-        return tokens or [min(self._tokenizer.eos_ids)]  # a text may tokenize to nothing
 
     def _boundaries(self, prompt: ChatPrompt, tokens: list[int]) -> tuple[int, ...]:
         found = set()

@@ -81,6 +81,8 @@ class TextPrompt:
 
     text: str
     """Tokenized with the tokenizer's own special tokens. Not empty."""
+    suffix: str = ""
+    """Text after the gap that the model fills, for models with fill-in-the-middle tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +138,18 @@ class Thinking:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Ending:
+    """Which tokens end an answer, and when."""
+
+    min_tokens: int = 0
+    """Tokens to generate before EOS, `stop_tokens` or a stop text can end the answer."""
+    ignore_eos: bool = False
+    """Whether EOS is never generated unless a grammar allows nothing else."""
+    stop_tokens: frozenset[int] = frozenset()
+    """Token ids that end the answer, as EOS does; their text is not part of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class GenerationRequest:
     """One answer to generate, or several to the same prompt."""
 
@@ -147,6 +161,8 @@ class GenerationRequest:
     """Most tokens to generate, EOS counted; None: until EOS or the context is full."""
     stop: tuple[str, ...] = ()
     """Texts that end the answer; they are never part of it. None of them is empty."""
+    ending: Ending = field(default_factory=Ending)
+    """Which tokens end the answer, beside EOS, and when."""
     choices: int = 1
     """How many answers, each with a seed of its own; they share their prefill. 1 to 8."""
     logprobs: int | None = None

@@ -44,6 +44,8 @@ class Row:
     """What the KV depends on beside the tokens."""
     constraint: Constraint | None = None
     """What it may generate; None: anything."""
+    stop_tokens: frozenset[int] = frozenset()
+    """Tokens that end it as EOS does."""
     logprobs: int | None = None
     """None: no log-probabilities; 0: the chosen tokens'; n: the n likeliest ones' as well."""
     family: Family | None = None
@@ -95,14 +97,17 @@ class Scheduler:
     def enqueue(self, *rows: Row, running: int = 0) -> None:
         """Let rows wait for their turns: all of them, or none.
 
+        Where nothing waits, a request is accepted however many rows it has.
+
         Args:
-            rows: the rows.
+            rows: those of one request.
             running: rows that run; those that a free place is there for do not count as waiting.
 
         Raises:
             QueueFull: too many wait already.
         """
-        if len(self.waiting) + len(rows) > self.queue_limit + max(0, self.cap - running):
+        room = self.queue_limit + max(0, self.cap - running)
+        if self.waiting and len(self.waiting) + len(rows) > room:
             raise QueueFull(
                 f"{len(self.waiting)} requests are waiting already.",
                 hint="Try again in a moment.",

@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
+from core.engine.infill import find_infill
 from core.engine.slim import load_tokenizer
+from core.engine.spelling import find_spelling, spelled_bytes
 from core.engine.template import ChatTemplate
 from core.engine.tokenizer_card import CardShelf, TokenizerCard, make_card
 from core.errors import BadRequest
@@ -19,7 +21,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from core.engine.infill import InfillFormat
     from core.engine.request import ChatPrompt
+    from core.engine.spelling import Spelling
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,6 +51,10 @@ class Codec(Protocol):
 
     def piece(self, token: int) -> str:
         """Return a token as the vocabulary spells it; empty: there is none of this number."""
+        ...
+
+    def token_bytes(self, token: int) -> bytes:
+        """Return the bytes that a token stands for; empty: there is none of this number."""
         ...
 
     def vocabulary(self) -> Vocabulary:
@@ -172,6 +180,15 @@ class Tokenizer:
         """Return a token as the vocabulary spells it (`▁Hello`); empty: it has no such number."""
         return self._codec.piece(token)
 
+    def token_bytes(self, token: int) -> bytes:
+        """Return the bytes that a token stands for, marks included; empty: an unused id."""
+        return self._codec.token_bytes(token)
+
+    @cached_property
+    def infill(self) -> InfillFormat | None:
+        """How the model is asked to fill a gap in a text, or None: it cannot be."""
+        return find_infill(self._codec.token_id)
+
     def vocabulary(self) -> Vocabulary:
         """Return all tokens. Takes some tens of milliseconds."""
         return self._codec.vocabulary()
@@ -240,6 +257,14 @@ class _FastCodec:
     def piece(self, token: int) -> str:
         return self._backend.id_to_token(token) or ""
 
+    def token_bytes(self, token: int) -> bytes:
+        piece = self.piece(token)
+        if token in self._added:
+            return piece.encode()
+        if self._spelling is None:
+            return self.decode([token], keep=frozenset()).encode()
+        return spelled_bytes(piece, self._spelling)
+
     def vocabulary(self) -> Vocabulary:
         return Vocabulary(
             tokens=self._backend.get_vocab(with_added_tokens=True),
@@ -249,8 +274,17 @@ class _FastCodec:
 
     @cached_property
     def _special(self) -> frozenset[int]:
-        added = self._backend.get_added_tokens_decoder()
-        return frozenset(number for number, token in added.items() if token.special)
+        return frozenset(number for number, token in self._added.items() if token.special)
+
+    @cached_property
+    def _added(self) -> dict[int, Any]:
+        added: dict[int, Any] = self._backend.get_added_tokens_decoder()
+        return added
+
+    @cached_property
+    def _spelling(self) -> Spelling | None:
+        decoder = self._backend.decoder
+        return find_spelling(decoder and decoder.__getstate__())
 
     def encode(self, text: str, *, special: bool) -> list[int]:
         # A batch of one: unlike `encode`, it leaves the interpreter free for other threads.
@@ -282,6 +316,13 @@ class _WrappedCodec:
     def piece(self, token: int) -> str:
         with self._lock:
             return self._wrapper.convert_ids_to_tokens(token) or ""
+
+    def token_bytes(self, token: int) -> bytes:
+        # Code of its own may spell tokens in any way; what it decodes one to is always right, but
+        # for tokens that are part of a character.
+        with self._lock:
+            special = token in self._wrapper.all_special_ids
+        return (self.piece(token) if special else self.decode([token], keep=frozenset())).encode()
 
     def vocabulary(self) -> Vocabulary:
         with self._lock:

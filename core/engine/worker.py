@@ -95,7 +95,7 @@ class Worker:
         self._inbox = inbox
         self._cache = cache
         self._clock = clock
-        self._piece = loaded.tokenizer.piece
+        self._token_bytes = loaded.tokenizer.token_bytes
         self._families: set[Family] = set()  # those whose KV is held
         self._numbers = count(-1, -1)  # of rows that are not in the batch yet
         self._pacing = Pacing(preference=preference, most=most_prefill(loaded))
@@ -289,11 +289,13 @@ class Worker:
         row = self.rows[token.row]
         row.answer.append(token.token)
         if token.reading:
-            row.positions.append(self._position(token.token, token.reading))
+            position = self._position(row, token.token, token.reading)
+            row.positions.append(position)
+            row.generation.put(position)
         self.counters.generated_tokens += 1
         if len(row.answer) == 1:
             row.first_token_at = self._clock()
-        if not token.eos:
+        if not (token.eos or (token.complete and token.token in row.stop_tokens)):
             for event in row.output.push(token.token):
                 row.generation.put(event)
         if token.taken is not None:
@@ -305,15 +307,16 @@ class Worker:
             return
         self._finish(row, ended=token.eos or token.complete)
 
-    def _position(self, token: int, reading: Reading) -> Position:
+    def _position(self, row: Row, token: int, reading: Reading) -> Position:
         """Name the tokens of which a step has told the log-probabilities."""
         return Position(
             chosen=self._logprob(token, reading.chosen),
             top=tuple(self._logprob(*pair) for pair in reading.top),
+            offset=row.output.characters,
         )
 
     def _logprob(self, token: int, logprob: float) -> TokenLogprob:
-        return TokenLogprob(token=token, piece=self._piece(token), logprob=logprob)
+        return TokenLogprob(token=token, raw=self._token_bytes(token), logprob=logprob)
 
     def _finish(self, row: Row, *, ended: bool) -> None:
         for event in row.output.flush():

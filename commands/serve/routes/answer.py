@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from litestar import Response
@@ -23,7 +23,7 @@ from commands.serve.wire.openai.errors import message_body
 from commands.serve.wire.openai.fold import Fold
 from commands.serve.wire.openai.sampling import check_vocabulary
 from commands.serve.wire.openai.unsupported import check_adapter
-from core.engine.events import Finished
+from core.engine.events import Finished, Position
 from core.errors import EngineStopped, MlxbunError
 
 if TYPE_CHECKING:
@@ -125,8 +125,9 @@ async def _answer(asked: _Asked, decode: Callable[[bytearray], Call]) -> Respons
     gone, trace = ClientGone(), asked.trace
     with phase(trace, "request.body_parse"):
         call = await _read(asked, decode)
+    asked = replace(asked, encoder=asked.encoder.shaped(call.shape))
     with phase(trace, "request.prompt_prepare"):
-        submission = _submit(asked.serving, call.request)
+        submission = _submit(asked.serving, call.requests)
         choices = await unless(until_disconnect(asked.request.receive), gone, submission)
     headers = _headers((*call.warnings, *choices.warnings))
     if call.stream:
@@ -150,7 +151,7 @@ async def _read(asked: _Asked, decode: Callable[[bytearray], Call]) -> Call:
     inline = len(body) <= _DECODE_INLINE
     call = decode(body) if inline else await asked.serving.workers.run(decode, body)
     info = asked.serving.engine.info
-    check_vocabulary(call.request.sampling, info.vocabulary_size)
+    check_vocabulary(call.request, info.vocabulary_size)
     check_adapter(call.adapter, info.adapter)
     return call
 
@@ -174,9 +175,9 @@ def _stream(choices: Choices, asked: _Asked, headers: dict[str, str]) -> Streame
     return StreamedAnswer(stream)
 
 
-async def _submit(serving: Serving, wanted: GenerationRequest) -> Choices:
-    """Hand a request to the engine; when nobody waits any more, let its rows go again."""
-    submission = asyncio.ensure_future(serving.workers.run(serving.engine.submit_choices, wanted))
+async def _submit(serving: Serving, wanted: Sequence[GenerationRequest]) -> Choices:
+    """Hand requests to the engine; when nobody waits any more, let their rows go again."""
+    submission = asyncio.ensure_future(serving.workers.run(serving.engine.submit_together, wanted))
     try:
         return Choices(await asyncio.shield(submission))
     except asyncio.CancelledError:
@@ -212,18 +213,23 @@ async def _pieces(
     for choice in range(len(choices)):
         if opening := encoder.opening(choice):
             yield data_event(opening)
-    usages: list[Usage] = []
+    usages: dict[int, Usage] = {}
+    positions: list[list[Position]] = [[] for _ in range(len(choices))]
     async with aclosing(choices.events()) as events:
         async for choice, event in events:
+            if isinstance(event, Position):
+                positions[choice].append(event)
+                continue
             if isinstance(event, Finished):
-                usages.append(event.usage)
-                last = len(usages) == len(choices)
-                yield data_event(encoder.closing(choice, event, usages if last else ()))
-            elif chunk := encoder.piece(choice, event):
+                usages[choice] = event.usage
+                done = [usages[n] for n in sorted(usages)] if len(usages) == len(choices) else ()
+                yield data_event(encoder.closing(choice, event, positions[choice], done))
+            elif chunk := encoder.piece(choice, event, positions[choice]):
+                positions[choice].clear()
                 yield data_event(chunk)
     if len(usages) == len(choices):
         yield DONE
-        _note_outcome(trace, "success", usages)
+        _note_outcome(trace, "success", list(usages.values()))
 
 
 async def _traced(chunks: AsyncGenerator[bytes, None], trace: Trace) -> AsyncGenerator[bytes, None]:

@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from core.engine.grammar.gbnf import from_gbnf
 from core.engine.grammar.regex import full_match, is_plain_regex
 from core.engine.grammar.schema import prepare_schema
 from core.engine.grammar.screen import NotPossible, check_size, is_plain
@@ -85,7 +86,9 @@ def _source(spec: GrammarSpec) -> tuple[str, bool, tuple[str, ...]]:
     if spec.kind == "regex":
         pattern = full_match(spec.source)
         return pattern, is_plain_regex(pattern), ()
-    return spec.source, False, ()
+    grammar = from_gbnf(spec.source)
+    check_size(grammar)
+    return grammar, False, ()
 
 
 def _schema(schema: Any, *, strict: bool) -> tuple[str, bool, tuple[str, ...]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -100,6 +100,9 @@ class FakeEngine:
     def submit_choices(self, request: GenerationRequest) -> list[Generation]:
         return [self._submit(request) for _ in range(request.choices)]
 
+    def submit_together(self, requests: Sequence[GenerationRequest]) -> list[Generation]:
+        return [one for request in requests for one in self.submit_choices(request)]
+
     def _submit(self, request: GenerationRequest) -> Generation:
         script = self.choose(request) if self.choose else self.script
         if self.closed:
@@ -142,8 +145,11 @@ class FakeEngine:
 def _play(script: Script, generation: Generation) -> None:
     time.sleep(script.prefill)
     count = 0
+    positions = list(script.logprobs or ())
     while not generation.cancelled:
         for piece in script.pieces:
+            if positions:
+                generation.put(positions.pop(0))
             time.sleep(script.delay)
             generation.put(TextDelta(text=piece) if isinstance(piece, str) else piece)
             count += 1
@@ -152,6 +158,8 @@ def _play(script: Script, generation: Generation) -> None:
     if script.error:
         generation.fail(script.error)
         return
+    for position in positions:
+        generation.put(position)
     usage = Usage(
         prompt_tokens=7,
         completion_tokens=count + 1,

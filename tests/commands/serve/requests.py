@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from hypothesis import strategies as st
@@ -113,6 +114,19 @@ _SAMPLING: dict[str, st.SearchStrategy[Any]] = {
     "stream_options": st.just({"include_usage": True}),
     "model": st.just("x"),
     "user": _WORDS,
+    "min_tokens": st.integers(0, 5),
+    "ignore_eos": st.booleans(),
+    "stop_token_ids": st.lists(st.integers(0, 258), max_size=4),
+    "guided_json": SCHEMAS | SCHEMAS.map(json.dumps),
+    "json_schema": SCHEMAS,
+    "format": st.sampled_from(["json", ""]) | SCHEMAS,
+    "grammar": st.sampled_from(['root ::= | "b"', "root ::= .", "no grammar"]),
+    "best_of": st.integers(1, 3),
+}
+_TEXT: dict[str, st.SearchStrategy[Any]] = {
+    "logprobs": st.booleans() | st.integers(0, 11),
+    "echo": st.booleans(),
+    "suffix": _WORDS,
 }
 _CHAT: dict[str, st.SearchStrategy[Any]] = {
     "tools": TOOLS,
@@ -124,6 +138,9 @@ _CHAT: dict[str, st.SearchStrategy[Any]] = {
     ),
     "reasoning_effort": st.sampled_from(["none", "minimal", "low", "medium", "high", "xhigh"]),
     "thinking_budget": st.integers(0, 4),
+    "reasoning": st.sampled_from([{}, {"effort": "low"}, {"effort": "none", "exclude": True}]),
+    "functions": TOOLS.map(lambda tools: [tool["function"] for tool in tools]),
+    "function_call": st.sampled_from(["auto", "none"]) | _NAMES.map(lambda name: {"name": name}),
 }
 _CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"x": [1]}'}}
 _TURNS = st.lists(
@@ -157,7 +174,8 @@ def _bodies(
 CHATS = _bodies("messages", _MESSAGES, _SAMPLING | _CHAT).map(
     lambda body: ("/v1/chat/completions", body)
 )
-CONTINUATIONS = _bodies("prompt", st.text(min_size=1, max_size=20), _SAMPLING).map(
-    lambda body: ("/v1/completions", body)
-)
+_PROMPTS = st.text(min_size=1, max_size=20)
+CONTINUATIONS = _bodies(
+    "prompt", _PROMPTS | st.lists(_PROMPTS, min_size=1, max_size=4), _SAMPLING | _TEXT
+).map(lambda body: ("/v1/completions", body))
 REQUESTS = st.one_of(CHATS, CHATS, CHATS, CONTINUATIONS)

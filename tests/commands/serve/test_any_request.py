@@ -95,15 +95,23 @@ def _check(asked: tuple[str, dict[str, Any]], answer: httpx.Response) -> None:
 
 
 def _check_whole(answer: answers.ChatCompletion | answers.TextCompletion, body: Any) -> None:
-    assert len(answer.choices) == (body.get("n") or 1)
+    assert len(answer.choices) == _count(body)
     assert isinstance(answer.usage, answers.Usage)
     assert answer.usage.total_tokens == answer.usage.prompt_tokens + answer.usage.completion_tokens
-    wants = body.get("logprobs") or (body.get("top_logprobs") or 0) > 0
+    logprobs = body.get("logprobs")
+    counted = isinstance(logprobs, int) and not isinstance(logprobs, bool)  # 0 asks for arrays too
+    wants = counted or logprobs or (body.get("top_logprobs") or 0) > 0
     for choice in answer.choices:
         assert (choice.logprobs is not msgspec.UNSET) is bool(wants)
         if isinstance(choice, answers.ChatChoice) and choice.message.tool_calls:
             for call in choice.message.tool_calls:
                 assert isinstance(json.loads(call.function.arguments), dict)
+
+
+def _count(body: dict[str, Any]) -> int:
+    """Return how many answers a request asks for."""
+    prompts = body.get("prompt")
+    return (body.get("n") or 1) * (len(prompts) if isinstance(prompts, list) else 1)
 
 
 def _check_stream(text: str, body: dict[str, Any]) -> None:
@@ -112,7 +120,7 @@ def _check_stream(text: str, body: dict[str, Any]) -> None:
     chunks = [json.loads(event.removeprefix("data: ")) for event in events if event[0] != ":"]
     assert not any("error" in chunk for chunk in chunks)
     ends = [c for chunk in chunks for c in chunk["choices"] if c["finish_reason"]]
-    assert sorted(end["index"] for end in ends) == list(range(body.get("n") or 1))
+    assert sorted(end["index"] for end in ends) == list(range(_count(body)))
     assert "usage" in chunks[-1]
 
 

@@ -141,7 +141,7 @@ def test_a_continuation_takes_the_same_fields() -> None:
         ({"logprobs": True, "top_logprobs": 0}, 0),
         ({"logprobs": True, "top_logprobs": 11}, 11),
         ({"logprobs": False, "top_logprobs": 3}, 3),
-        ({"logprobs": True, "stream": True}, None),
+        ({"logprobs": True, "stream": True}, 0),
     ],
 )
 def test_top_logprobs_win(fields: dict[str, Any], wanted: int | None) -> None:

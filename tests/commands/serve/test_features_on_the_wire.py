@@ -183,27 +183,38 @@ def test_choices_that_are_refused_are_refused_together(
 # Log-probabilities
 
 
-def _logprob(token: int, piece: str, value: float) -> TokenLogprob:
-    return TokenLogprob(token=token, piece=piece, logprob=value)
+def _logprob(token: int, text: str, value: float) -> TokenLogprob:
+    return TokenLogprob(token=token, raw=text.encode(), logprob=value)
 
 
-HELLO, HI = _logprob(9, "▁Hello", -0.25), _logprob(8, "▁Hi", -4.5)
+def _entry(token: int, text: str, value: float) -> dict[str, Any]:
+    return {"id": token, "token": text, "logprob": value, "bytes": list(text.encode())}
+
+
+HELLO, HI = _logprob(9, " Hello", -0.25), _logprob(8, " Hi", -4.5)
 
 
 @pytest.mark.parametrize("path", [CHAT, "/v1/completions"])
-def test_logprobs_have_the_form_of_mlx_lm(
+def test_an_entry_is_the_generated_token(
     client: httpx.Client, engine: FakeEngine, path: str
 ) -> None:
     body = {**GOOD, "prompt": "a"}
+    hello, hi = _entry(9, " Hello", -0.25), _entry(8, " Hi", -4.5)
     engine.script = Script(logprobs=(Position(chosen=HI, top=()),))
     choice = client.post(path, json={**body, "logprobs": True}).json()["choices"][0]
-    assert choice["logprobs"] == {"content": [{"id": 8, "logprob": -4.5}]}
+    assert choice["logprobs"]["content"] == [{**hi, "top_logprobs": []}]
     engine.script = Script(logprobs=(Position(chosen=HI, top=(HELLO, HI)),))
     choice = client.post(path, json={**body, "top_logprobs": 2}).json()["choices"][0]
-    hello = {"id": 9, "token": "▁Hello", "logprob": -0.25}
-    hi = {"id": 8, "token": "▁Hi", "logprob": -4.5}
-    assert choice["logprobs"] == {"content": [{**hello, "top_logprobs": [hello, hi]}]}
+    assert choice["logprobs"]["content"] == [{**hi, "top_logprobs": [hello, hi]}]
     assert [request.logprobs for request in engine.requests] == [0, 2]
+
+
+def test_part_of_a_character_is_told_in_bytes(client: httpx.Client, engine: FakeEngine) -> None:
+    part = TokenLogprob(token=7, raw=b"\xf0\x9f", logprob=-1.0)
+    engine.script = Script(logprobs=(Position(chosen=part, top=(part,)),))
+    choice = client.post(CHAT, json={**GOOD, "top_logprobs": 1}).json()["choices"][0]
+    (entry,) = choice["logprobs"]["content"]
+    assert (entry["token"], entry["bytes"]) == ("\ufffd", [0xF0, 0x9F])
 
 
 def test_what_can_never_come_has_a_number_too(client: httpx.Client, engine: FakeEngine) -> None:
@@ -214,9 +225,19 @@ def test_what_can_never_come_has_a_number_too(client: httpx.Client, engine: Fake
     assert told == [-4.5, -9999.0, -9999.0]
 
 
-def test_chunks_never_carry_logprobs(client: httpx.Client, engine: FakeEngine) -> None:
-    engine.script = Script(logprobs=(Position(chosen=HI, top=()),))
-    assert "logprobs" not in json.dumps(_chunks(client, logprobs=True))
+def test_chunks_carry_the_log_probabilities_of_their_tokens(
+    client: httpx.Client, engine: FakeEngine
+) -> None:
+    positions = tuple(Position(chosen=_logprob(n, str(n), -1.0), top=()) for n in range(5))
+    engine.script = Script(logprobs=positions)
+    chunks = _chunks(client, logprobs=True)
+    told = [
+        [entry["id"] for entry in chunk["choices"][0].get("logprobs", {}).get("content", ())]
+        for chunk in chunks
+    ]
+    assert told == [[], [0], [1], [2], [3, 4]]
+    engine.script = Script()
+    assert "logprobs" not in json.dumps(_chunks(client))
 
 
 # Warnings
@@ -357,7 +378,8 @@ def test_the_sdk_reads_logprobs(sdk: openai.OpenAI, engine: FakeEngine) -> None:
     logprobs = answer.choices[0].logprobs
     assert logprobs is not None
     assert logprobs.content is not None
-    assert logprobs.content[0].token == "▁Hello"
+    assert logprobs.content[0].token == " Hello"
+    assert logprobs.content[0].bytes == list(b" Hello")
     assert [top.logprob for top in logprobs.content[0].top_logprobs] == [-0.25, -4.5]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from core.engine.engine import Engine
-from core.engine.events import Finished
+from core.engine.events import Finished, Position
 from core.engine.request import (
     ChatPrompt,
     GenerationRequest,
@@ -64,7 +64,7 @@ def ask(
     generation = engine.submit(GenerationRequest(prompt=prompt, sampling=sampling, **fields))
     *pieces, end = list(generation)
     assert isinstance(end, Finished)
-    return fold(piece for piece in pieces if not isinstance(piece, Finished)), end
+    return fold(piece for piece in pieces if not isinstance(piece, Finished | Position)), end
 
 
 @pytest.mark.parametrize("thinking", [ON, OFF])

@@ -8,6 +8,8 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 
 from core.engine.events import FinishReason, Lane
 
+ChatFinishReason = FinishReason | Literal["function_call"]
+
 
 class PromptTokensDetails(Struct, kw_only=True):
     """Where prompt tokens came from."""
@@ -22,7 +24,7 @@ class CompletionTokensDetails(Struct, kw_only=True):
 
 
 class Usage(Struct, kw_only=True):
-    """What an answer took; with several choices the prompt counts once."""
+    """What an answer took; each prompt counts once, however many choices it has."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -33,26 +35,37 @@ class Usage(Struct, kw_only=True):
 
 
 class TokenLogprob(Struct, kw_only=True):
-    """A token, by its id and as the vocabulary spells it, with its log-probability."""
+    """A token with its log-probability; `token` has U+FFFD for parts of characters."""
 
     id: int
     token: str
     logprob: float
+    bytes: list[int]
 
 
-class PositionLogprobs(Struct, kw_only=True):
-    """One generated token; with `top_logprobs` the likeliest one, and those after it."""
+class PositionLogprobs(TokenLogprob, kw_only=True):
+    """One generated token, and the likeliest ones of its position, descending."""
 
-    id: int
-    token: str | UnsetType = UNSET
-    logprob: float
-    top_logprobs: list[TokenLogprob] | UnsetType = UNSET
+    top_logprobs: list[TokenLogprob]
 
 
 class Logprobs(Struct, kw_only=True):
     """One entry for each generated token."""
 
     content: list[PositionLogprobs]
+    refusal: None = None
+
+
+class TextLogprobs(Struct, kw_only=True):
+    """`content` as in a chat or, where `logprobs` is an integer, the other four."""
+
+    content: list[PositionLogprobs] | UnsetType = UNSET
+    tokens: list[str] | UnsetType = UNSET
+    token_logprobs: list[float] | UnsetType = UNSET
+    top_logprobs: list[dict[str, float]] | UnsetType = UNSET
+    text_offset: Annotated[
+        list[int] | UnsetType, Meta(description="characters of `text` before each token")
+    ] = UNSET
 
 
 class Called(Struct, kw_only=True):
@@ -78,6 +91,9 @@ class AnswerMessage(Struct, kw_only=True):
     reasoning: str | UnsetType = UNSET
     reasoning_content: str | UnsetType = UNSET
     tool_calls: list[ToolCall] | UnsetType = UNSET
+    function_call: Annotated[
+        Called | UnsetType, Meta(description="in place of tool_calls, for requests with functions")
+    ] = UNSET
 
 
 class ChatChoice(Struct, kw_only=True):
@@ -86,7 +102,7 @@ class ChatChoice(Struct, kw_only=True):
     index: int
     message: AnswerMessage
     logprobs: Logprobs | UnsetType = UNSET
-    finish_reason: FinishReason
+    finish_reason: ChatFinishReason
 
 
 class ChatCompletion(Struct, kw_only=True):
@@ -124,6 +140,7 @@ class Delta(Struct, kw_only=True):
     reasoning: str | UnsetType = UNSET
     reasoning_content: str | UnsetType = UNSET
     tool_calls: list[ToolCallDelta] | UnsetType = UNSET
+    function_call: CalledDelta | UnsetType = UNSET
 
 
 class ChunkChoice(Struct, kw_only=True):
@@ -131,7 +148,10 @@ class ChunkChoice(Struct, kw_only=True):
 
     index: int
     delta: Delta
-    finish_reason: FinishReason | None = None
+    logprobs: Annotated[
+        Logprobs | UnsetType, Meta(description="of the tokens since the chunk before")
+    ] = UNSET
+    finish_reason: ChatFinishReason | None = None
 
 
 class ChatChunk(Struct, kw_only=True):
@@ -150,7 +170,7 @@ class TextChoice(Struct, kw_only=True):
 
     index: int
     text: str
-    logprobs: Logprobs | UnsetType = UNSET
+    logprobs: TextLogprobs | UnsetType = UNSET
     finish_reason: FinishReason | None = None
 
 

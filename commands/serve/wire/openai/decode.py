@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import dataclass, replace
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,16 +17,25 @@ import msgspec
 
 from commands.serve.wire.openai.forms import decode_form
 from commands.serve.wire.openai.history import decode_messages
+from commands.serve.wire.openai.legacy import as_tools, check_functions, named_as_functions
 from commands.serve.wire.openai.nesting import check_nesting
 from commands.serve.wire.openai.sampling import (
     capped,
+    decode_ending,
     decode_logprobs,
     decode_sampling,
     decode_stops,
 )
-from commands.serve.wire.openai.schema import ChatRequest, CompletionRequest, SamplingFields
+from commands.serve.wire.openai.schema import (
+    MAX_ANSWERS,
+    ChatRequest,
+    CompletionRequest,
+    SamplingFields,
+)
 from commands.serve.wire.openai.sentences import decapitalized
+from commands.serve.wire.openai.shape import AnswerShape
 from commands.serve.wire.openai.tools import decode_thinking, decode_tools, tools_for_template
+from commands.serve.wire.openai.unsupported import ignored_fields
 from core.engine.request import ChatPrompt, GenerationRequest, TextPrompt
 from core.errors import BadRequest
 
@@ -34,6 +44,7 @@ if TYPE_CHECKING:
 
 _Body = TypeVar("_Body", bound=SamplingFields)
 
+_MOST_LOGPROBS = 11
 _EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh")
 
 # These steer the rendering itself. A template of the client's could also loop for ever.
@@ -62,8 +73,17 @@ class Call:
     """Whether the answer is sent as it grows."""
     adapter: str | None = None
     """The adapter that it names, `none` among them; None: it names none."""
+    further: tuple[GenerationRequest, ...] = ()
+    """The same for each further prompt of a list."""
+    shape: AnswerShape = field(default_factory=AnswerShape)
+    """How the answer is written."""
     warnings: tuple[str, ...] = ()
     """What was asked for and is not done, or was changed, one sentence each."""
+
+    @property
+    def requests(self) -> tuple[GenerationRequest, ...]:
+        """What the engine is asked for, one for each prompt."""
+        return (self.request, *self.further)
 
 
 def decode_chat(body: bytes | bytearray) -> Call:
@@ -79,14 +99,31 @@ def decode_chat(body: bytes | bytearray) -> Call:
     _check_fixed_texts(raw)
     history = decode_messages(messages)
     call = _convert(raw, ChatRequest)
-    tools = decode_tools(call)
+    check_functions(call)
+    legacy = bool(call.functions)
+    if legacy:
+        raw = as_tools(raw)
+        call = _convert(raw, ChatRequest)
+    with named_as_functions() if legacy else nullcontext():
+        tools = decode_tools(call)
     prompt = ChatPrompt(
         messages=history,
         template_kwargs=_template_kwargs(call),
         tools=tools_for_template(raw.get("tools", ()), tools),
     )
-    request = replace(_request(call, raw, prompt), tools=tools, thinking=decode_thinking(call))
-    return Call(request=request, stream=bool(call.stream), adapter=call.adapter)
+    request = replace(
+        _request(call, raw, prompt),
+        tools=tools,
+        thinking=decode_thinking(call),
+        logprobs=decode_logprobs(call.logprobs, call.top_logprobs),
+    )
+    return Call(
+        request=request,
+        stream=bool(call.stream),
+        adapter=call.adapter,
+        shape=AnswerShape(each=request.choices, function_call=legacy),
+        warnings=ignored_fields(raw, chat=True),
+    )
 
 
 def decode_completion(body: bytes | bytearray) -> Call:
@@ -96,17 +133,49 @@ def decode_completion(body: bytes | bytearray) -> Call:
         BadRequest: it is not one.
     """
     raw = _parse_object(body)
-    prompt = raw.get("prompt")
-    if not isinstance(prompt, str) or not prompt:
+    prompts = _prompts(raw.get("prompt"))
+    _check_fixed_texts(raw, arrays=True)
+    call = _convert(raw, CompletionRequest)
+    if len(prompts) * (call.n or 1) > MAX_ANSWERS:
+        raise BadRequest(
+            f"prompt and n ask for {len(prompts) * (call.n or 1)} answers; a request can have at "
+            f"most {MAX_ANSWERS}.",
+            field="prompt",
+        )
+    first, *further = (_continuation(call, raw, prompt) for prompt in prompts)
+    arrays = isinstance(call.logprobs, int) and not isinstance(call.logprobs, bool)
+    unscored = call.echo and first.logprobs is not None
+    return Call(
+        request=first,
+        further=tuple(further),
+        stream=bool(call.stream),
+        adapter=call.adapter,
+        shape=AnswerShape(each=first.choices, echo=prompts if call.echo else (), arrays=arrays),
+        warnings=(*ignored_fields(raw, chat=False), *((_UNSCORED,) if unscored else ())),
+    )
+
+
+_UNSCORED = "echo: log-probabilities do not cover the prompt"
+
+
+def _prompts(given: Any) -> tuple[str, ...]:
+    prompts = given if isinstance(given, list) else [given]
+    if not prompts or not all(isinstance(prompt, str) and prompt for prompt in prompts):
         raise BadRequest(
             "prompt (a non-empty string) is required "
             "(token-array prompts are not accepted, matching mlx_lm.server)",
             field="prompt",
         )
-    _check_fixed_texts(raw)
-    call = _convert(raw, CompletionRequest)
-    request = _request(call, raw, TextPrompt(text=prompt))
-    return Call(request=request, stream=bool(call.stream), adapter=call.adapter)
+    return tuple(prompts)
+
+
+def _continuation(
+    call: CompletionRequest, raw: Mapping[str, Any], prompt: str
+) -> GenerationRequest:
+    return replace(
+        _request(call, raw, TextPrompt(text=prompt, suffix=call.suffix or "")),
+        logprobs=decode_logprobs(call.logprobs, call.top_logprobs),
+    )
 
 
 def _parse_object(body: bytes | bytearray) -> dict[str, Any]:
@@ -146,16 +215,35 @@ def _any_int(digits: str) -> int | float:
     return -math.inf if digits.startswith("-") else math.inf
 
 
-def _check_fixed_texts(raw: Mapping[str, Any]) -> None:
-    """Check the fields whose errors clients know by heart."""
-    if not isinstance(raw.get("logprobs", False), bool):
+def _check_fixed_texts(raw: Mapping[str, Any], *, arrays: bool = False) -> None:
+    """Check the fields whose errors clients know by heart.
+
+    Args:
+        raw: the request's fields.
+        arrays: whether `logprobs` may be an integer as well.
+    """
+    logprobs = raw.get("logprobs", False)
+    counts = arrays and isinstance(logprobs, int) and 0 <= logprobs <= _MOST_LOGPROBS
+    if not (isinstance(logprobs, bool) or counts):
         raise BadRequest("logprobs must be of type bool", field="logprobs")
     _check_top_logprobs(raw.get("top_logprobs", -1))
     if not _is_logit_bias(raw.get("logit_bias", {})):
         raise BadRequest("logit_bias must be a dict of int to float", field="logit_bias")
-    if raw.get("reasoning_effort", "none") not in _EFFORTS:
-        listed = ", ".join(f"'{effort}'" for effort in _EFFORTS)
-        raise BadRequest(f"reasoning_effort must be one of {listed}", field="reasoning_effort")
+    _check_effort(raw)
+
+
+def _check_effort(raw: Mapping[str, Any]) -> None:
+    effort = raw.get("reasoning_effort")
+    nested = raw.get("reasoning")
+    other = nested.get("effort") if isinstance(nested, dict) else None
+    for name, value in (("reasoning_effort", effort), ("reasoning.effort", other)):
+        if value is not None and value not in _EFFORTS:
+            listed = ", ".join(f"'{effort}'" for effort in _EFFORTS)
+            raise BadRequest(f"{name} must be one of {listed}", field=name.partition(".")[0])
+    if None not in (effort, other) and effort != other:
+        raise BadRequest(
+            "reasoning_effort and reasoning.effort differ. Send one of them.", field="reasoning"
+        )
 
 
 def _check_top_logprobs(value: Any) -> None:
@@ -163,7 +251,7 @@ def _check_top_logprobs(value: Any) -> None:
         problem = "of type int"
     elif value < -1:
         problem = "at least 0"
-    elif value > 11:
+    elif value > _MOST_LOGPROBS:
         problem = "at most 11"
     else:
         return
@@ -232,8 +320,7 @@ def _request(
         sampling=decode_sampling(call, raw.get("logit_bias")),
         max_tokens=capped(call.max_completion_tokens or call.max_tokens),
         stop=decode_stops(call.stop),
+        ending=decode_ending(call),
         choices=call.n or 1,
-        # Chunks never carry them, so nobody need work them out.
-        logprobs=None if call.stream else decode_logprobs(call),
         grammar=decode_form(call),
     )

@@ -56,7 +56,7 @@ class Fold:
             self._reasoning.append(event.text)
         elif isinstance(event, ToolCallDelta):
             self._call(event)
-        else:
+        elif isinstance(event, Finished):
             self.finished = event
 
     def _call(self, delta: ToolCallDelta) -> None:

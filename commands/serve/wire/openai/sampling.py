@@ -5,16 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from commands.serve.wire.openai.schema import MAX_STOP_LENGTH, MAX_STOPS
-from core.engine.request import SamplingParams, ToneCurve
+from core.engine.request import Ending, SamplingParams, ToneCurve
 from core.errors import BadRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from commands.serve.wire.openai.schema import Hlg, SamplingFields
+    from core.engine.request import GenerationRequest
 
 # Far beyond what changes a probability, and far below what overflows when it is added to a logit.
 _MOST_BIAS = 1e9
+
+MOST_TOKENS = 2**31 - 1
 
 # Logits are divided by it; what is smaller makes infinities of them.
 _LEAST_PENALTY = 0.01
@@ -70,36 +73,73 @@ def decode_stops(stop: str | list[str] | None) -> tuple[str, ...]:
     return stops
 
 
-def decode_logprobs(call: SamplingFields) -> int | None:
-    """Return what the answer tells of its tokens' probabilities; `top_logprobs` wins."""
-    if call.top_logprobs is not None and call.top_logprobs > 0:
-        return call.top_logprobs
-    return 0 if call.logprobs else None
+def decode_ending(call: SamplingFields) -> Ending:
+    """Return which tokens end the answer, and when.
+
+    Raises:
+        BadRequest: more tokens must be generated than may be.
+    """
+    least, most = call.min_tokens or 0, call.max_completion_tokens or call.max_tokens
+    if most is not None and least > most:
+        raise BadRequest(
+            "min_tokens must not be greater than the most tokens to generate.",
+            field="min_tokens",
+        )
+    return Ending(
+        min_tokens=min(least, MOST_TOKENS),
+        ignore_eos=bool(call.ignore_eos),
+        stop_tokens=frozenset(call.stop_token_ids or ()),
+    )
 
 
-def check_vocabulary(sampling: SamplingParams, vocabulary_size: int | None) -> None:
-    """See that every token that is to be favoured exists.
+def decode_logprobs(logprobs: bool | int | None, top_logprobs: int | None) -> int | None:
+    """Return what the answer tells of its tokens' probabilities; `top_logprobs` wins.
 
     Args:
-        sampling: the decoded fields.
-        vocabulary_size: of the served model, or None if nobody knows.
+        logprobs: true or false, or an integer that asks for arrays.
+        top_logprobs: -1 and 0 are off.
+
+    Raises:
+        BadRequest: an integer contradicts `top_logprobs`.
+    """
+    top = top_logprobs if top_logprobs is not None and top_logprobs > 0 else None
+    if logprobs is None or isinstance(logprobs, bool):
+        return top if top is not None else 0 if logprobs else None
+    if top not in (None, logprobs):
+        raise BadRequest(
+            "top_logprobs goes with logprobs: true; an integer logprobs is the number of likeliest "
+            "tokens itself.",
+            field="top_logprobs",
+        )
+    return logprobs
+
+
+def check_vocabulary(request: GenerationRequest, vocabulary_size: int | None) -> None:
+    """Check that every token that a request names exists.
+
+    Args:
+        request: the decoded fields.
+        vocabulary_size: of the served model, or None if it is not known.
 
     Raises:
         BadRequest: one does not.
     """
-    for token, _ in sampling.logit_bias or ():
-        if token < 0 or (vocabulary_size is not None and token >= vocabulary_size):
-            known = f", whose ids go to {vocabulary_size - 1}" if vocabulary_size else ""
-            raise BadRequest(
-                f"logit_bias names the token {str(token)[:40]}, which is not in the model's "
-                f"vocabulary{known}.",
-                field="logit_bias",
-            )
+    biased = [token for token, _ in request.sampling.logit_bias or ()]
+    named = {"logit_bias": biased, "stop_token_ids": sorted(request.ending.stop_tokens)}
+    for field, tokens in named.items():
+        for token in tokens:
+            if token < 0 or (vocabulary_size is not None and token >= vocabulary_size):
+                known = f", whose ids go to {vocabulary_size - 1}" if vocabulary_size else ""
+                raise BadRequest(
+                    f"{field} names the token {str(token)[:40]}, which is not in the model's "
+                    f"vocabulary{known}.",
+                    field=field,
+                )
 
 
 def capped(count: int | None) -> int | None:
     """Return a ceiling that fits 31 bits: what no context can hold needs no more."""
-    return None if count is None else min(count, 2**31 - 1)
+    return None if count is None else min(count, MOST_TOKENS)
 
 
 def _positive_zero(value: float | None) -> float | None:

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 
 MAX_STOPS = 64
 """Each stop text is looked for after every token, so their number is bounded."""
+MAX_STOP_TOKENS = 1024
 MAX_STOP_LENGTH = 4096
 """Characters of one stop text; as many are held back from the client while it may still come."""
 
@@ -110,6 +111,15 @@ class ResponseFormat(Struct, kw_only=True):
 
     type: Literal["text", "json_object", "json_schema"]
     json_schema: JsonSchemaFormat | None = None
+    schema: Annotated[dict[str, Any] | None, Meta(description="the same as json_schema.schema")] = (
+        None
+    )
+
+
+class Reasoning(Struct, kw_only=True):
+    """How the answer reasons, in the words of other servers."""
+
+    effort: Annotated[str | None, Meta(description="the same as reasoning_effort")] = None
 
 
 class StreamOptions(Struct, kw_only=True):
@@ -152,7 +162,9 @@ _STOPS = (
 )
 _WINDOW = _count(0, "recent tokens that the penalty looks at, 20 when left out; 0: all of them")
 MAX_CHOICES = 8
-"""Answers to one request: each is a row of the batch."""
+"""Answers to one prompt: each is a row of the batch."""
+MAX_ANSWERS = 128
+"""Answers to all prompts of one request."""
 _EFFORTS = "'none', 'minimal', 'low', 'medium', 'high', 'xhigh'"
 
 
@@ -174,6 +186,20 @@ class SamplingFields(Struct, kw_only=True):
         int | None, _thing("a whole number of 64 bits", "makes the answer reproducible")
     ] = None
     stop: Annotated[str | list[str] | None, _thing(_STOPS, "the answer ends before it")] = None
+    stop_token_ids: (
+        Annotated[
+            list[Annotated[int, Meta(ge=0)]],
+            Meta(
+                max_length=MAX_STOP_TOKENS,
+                description=f"a list of at most {MAX_STOP_TOKENS} token ids; each ends the answer",
+            ),
+        ]
+        | None
+    ) = None
+    min_tokens: (
+        Annotated[int, _count(0, "tokens before EOS, a stop text or a stop token id counts")] | None
+    ) = None
+    ignore_eos: Annotated[bool | None, _thing("true or false", "never generate EOS")] = None
     n: (
         Annotated[
             int,
@@ -185,10 +211,6 @@ class SamplingFields(Struct, kw_only=True):
         ]
         | None
     ) = None
-    logprobs: Annotated[
-        bool | None,
-        _thing("true or false", "the log-probability of every token, in whole answers"),
-    ] = None
     top_logprobs: (
         Annotated[
             int,
@@ -262,6 +284,19 @@ class SamplingFields(Struct, kw_only=True):
         dict[str, Any] | None,
         _thing("an object", "a JSON Schema that the answer must match, or vLLM's object"),
     ] = None
+    guided_json: Annotated[
+        dict[str, Any] | str | None,
+        _thing("a JSON Schema, as an object or as JSON text", "vLLM's name for a schema"),
+    ] = None
+    json_schema: Annotated[
+        dict[str, Any] | str | None,
+        _thing("a JSON Schema, as an object or as JSON text", "llama.cpp's name for a schema"),
+    ] = None
+    format: Annotated[
+        dict[str, Any] | str | None,
+        _thing('"json" or a JSON Schema', "Ollama's name for the form of the answer"),
+    ] = None
+    grammar: Annotated[str | None, _thing("a string", "llama.cpp's name for guided_grammar")] = None
     adapter: Annotated[str | None, _thing("a text", "only none for now")] = None
     hlg: Annotated[Hlg | None, _thing("an object", "tone-curve sampling")] = None
 
@@ -270,6 +305,17 @@ class ChatRequest(SamplingFields, kw_only=True):
     """The body of `POST /v1/chat/completions`. Unknown fields are ignored."""
 
     messages: Annotated[list[Message], Meta(min_length=1, description="a list of messages")]
+    logprobs: Annotated[
+        bool | None, _thing("true or false", "the log-probability of every token")
+    ] = None
+    functions: Annotated[
+        list[FunctionSpec] | None,
+        _thing("a list of functions", "the older form of tools; answered by function_call"),
+    ] = None
+    function_call: Annotated[
+        Literal["none", "auto"] | FunctionName | None,
+        _thing("none, auto or an object naming a function", "the older form of tool_choice"),
+    ] = None
     tools: Annotated[
         list[Tool] | None, _thing("a list of function tools", "what the model may call")
     ] = None
@@ -291,13 +337,34 @@ class ChatRequest(SamplingFields, kw_only=True):
         Literal["none", "minimal", "low", "medium", "high", "xhigh"] | None,
         _thing(f"one of {_EFFORTS}", "none switches the reasoning channel off, others on"),
     ] = None
+    reasoning: Annotated[
+        Reasoning | None, _thing("an object with an effort", "the same as reasoning_effort")
+    ] = None
     thinking_budget: Annotated[int, _count(0, "most tokens of reasoning")] | None = None
+
+
+_NotEmpty = Annotated[str, Meta(min_length=1)]
 
 
 class CompletionRequest(SamplingFields, kw_only=True):
     """The body of `POST /v1/completions`. Unknown fields are ignored."""
 
-    prompt: Annotated[str, Meta(min_length=1, description="a text that is not empty")]
+    prompt: Annotated[
+        _NotEmpty | Annotated[list[_NotEmpty], Meta(min_length=1)],
+        _thing("a string or a list of strings, none empty", "each is continued on its own"),
+    ]
+    logprobs: Annotated[
+        bool | Annotated[int, Meta(ge=0, le=11)] | None,
+        _thing(
+            "true, false or an integer from 0 to 11",
+            "the log-probability of every token; an integer asks for OpenAI's arrays and the "
+            "number of likeliest tokens in them",
+        ),
+    ] = None
+    echo: Annotated[bool | None, _thing("true or false", "begin the answer with the prompt")] = None
+    suffix: Annotated[
+        str | None, _thing("a string", "text after the gap to fill, for models trained for it")
+    ] = None
 
 
 class ErrorDetail(Struct, kw_only=True, omit_defaults=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from commands.serve.wire.openai.nesting import check_nesting
 from commands.serve.wire.openai.sampling import capped
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from commands.serve.wire.openai.schema import ChatRequest, FunctionSpec
+    from core.engine.request import Effort
 
 # A name stands inside the markup of calls and inside grammars, so it holds no character of theirs.
 _NAME = re.compile(r"[\w.:/-]{1,128}")
@@ -72,9 +73,13 @@ def decode_thinking(call: ChatRequest) -> Thinking:
             "chat_template_kwargs.enable_thinking must be true or false.",
             field="chat_template_kwargs",
         )
-    return Thinking(
-        enabled=enabled, effort=call.reasoning_effort, budget=capped(call.thinking_budget)
-    )
+    return Thinking(enabled=enabled, effort=_effort(call), budget=capped(call.thinking_budget))
+
+
+def _effort(call: ChatRequest) -> Effort | None:
+    """Return the effort, by whichever of its names it was given; both were checked."""
+    nested = call.reasoning.effort if call.reasoning else None
+    return call.reasoning_effort or cast("Effort | None", nested)
 
 
 def _check_functions(functions: Sequence[FunctionSpec]) -> None:

@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     from core.engine.events import Usage
 
 
-def sum_usage(usages: Sequence[Usage], *, reasoning: bool) -> answers.Usage:
-    """Return the sum over the choices; their one prompt counts once.
+def sum_usage(usages: Sequence[Usage], *, each: int, reasoning: bool) -> answers.Usage:
+    """Return the sum over the choices; each prompt counts once.
 
     Args:
-        usages: of the choices, at least one.
+        usages: of the choices in their order, at least one.
+        each: choices of each prompt.
         reasoning: whether to tell the tokens of the reasoning channel.
     """
-    prompt = usages[0].prompt_tokens
+    by_prompt = [usages[start : start + each] for start in range(0, len(usages), each)]
+    prompt = sum(choices[0].prompt_tokens for choices in by_prompt)
     completion = sum(usage.completion_tokens for usage in usages)
     details = answers.CompletionTokensDetails(
         reasoning_tokens=sum(usage.reasoning_tokens for usage in usages)
@@ -32,7 +34,7 @@ def sum_usage(usages: Sequence[Usage], *, reasoning: bool) -> answers.Usage:
         total_tokens=prompt + completion,
         # What one choice takes over from another is not known before the request.
         prompt_tokens_details=answers.PromptTokensDetails(
-            cached_tokens=min(usage.cached_tokens for usage in usages)
+            cached_tokens=sum(min(one.cached_tokens for one in choices) for choices in by_prompt)
         ),
         completion_tokens_details=details if reasoning else UNSET,
         lane=usages[0].lane,

@@ -14,7 +14,7 @@ from typing import Any
 
 from tokenizers import Tokenizer as Backend
 
-from core.engine.events import Finished
+from core.engine.events import Event, Finished, Position
 from core.engine.parsing import Piece
 from core.engine.preparing import Preparer
 from core.engine.prompt import PromptBuilder
@@ -160,11 +160,11 @@ def _bos(case: Case) -> str | None:
     return next((token for token in known if token in case.special), None)
 
 
-def folded(pieces: Sequence[Piece | Finished]) -> Folded:
+def folded(pieces: Sequence[Event]) -> Folded:
     """Return an answer, whole."""
     answer = Folded()
     for piece in pieces:
-        if not isinstance(piece, Finished):
+        if not isinstance(piece, Finished | Position):
             answer.add(piece)
     return answer
 
