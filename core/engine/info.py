@@ -6,7 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.engine.cache.store import PromptCacheStats
+from core.engine.events import Lane
 from core.engine.request import SamplingParams
+from core.fit.batching import Batching
+
+_TOGETHER = Batching(mode="padded")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +48,8 @@ class ModelInfo:
     forms: bool = True
     """Whether the forms of answers are enforced: not with `MLXBUN_GRAMMAR=0`, nor without
     xgrammar."""
+    batching: Batching = _TOGETHER
+    """How rows run together on it; with one row at most, `serial` without a reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +71,9 @@ class EngineStats:
     """Counters at one moment."""
 
     batch: int
-    """Rows that may run together; 1 is serial."""
+    """Rows that may run together, if the model lets them; 1 is serial."""
+    lane: Lane
+    """How rows run."""
     loaded: bool
     """Whether the model is in memory."""
     active_rows: int

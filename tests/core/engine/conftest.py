@@ -12,6 +12,7 @@ import pytest
 from core.engine.engine import Engine, EngineOptions
 from core.engine.loader import load
 from core.engine.request import SamplingParams
+from core.fit.batching import BatchingShelf
 from core.machine.compute import ComputePlan
 from core.machine.probe import probe_machine
 from tests.tiny import make_model
@@ -32,8 +33,14 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
+@pytest.fixture(scope="session")
+def batching_shelf(tmp_path_factory: pytest.TempPathFactory) -> BatchingShelf:
+    """Return a shelf for all tests: models are tried in a batch once."""
+    return BatchingShelf(tmp_path_factory.mktemp("batching"))
+
+
 @pytest.fixture
-def open_tiny(tiny_folder: Path) -> Iterator[OpenEngine]:
+def open_tiny(tiny_folder: Path, batching_shelf: BatchingShelf) -> Iterator[OpenEngine]:
     """Return a function that opens an engine; all are closed at the end."""
     engines: list[Engine] = []
 
@@ -48,7 +55,8 @@ def open_tiny(tiny_folder: Path) -> Iterator[OpenEngine]:
             defaults=options.pop("defaults", SamplingParams()),
             memory_budget_gb=options.pop("memory_budget_gb", None),
         )
-        engines.append(Engine(loader, EngineOptions(**options)))
+        shelf = options.pop("shelf", batching_shelf)
+        engines.append(Engine(loader, EngineOptions(**options), shelf=shelf))
         return engines[-1]
 
     yield open_engine
