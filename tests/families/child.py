@@ -68,6 +68,8 @@ def _run(name: str) -> Verdict:
             stage = "load"
             with _open(tiny) as engine:
                 stage = "run"
+                verdict.mode = engine.info.batching.mode
+                verdict.reason = engine.info.batching.reason
                 _compare_all(engine, tiny, verdict)
         # Foreign models: whatever they raise is what is wrong with them.
         except Exception as problem:
@@ -92,7 +94,7 @@ def _open(tiny: TinyModel) -> Engine:
 
 
 def _compare_all(engine: Engine, tiny: TinyModel, verdict: Verdict) -> None:
-    tolerance = max(NEAR, 2 * verdict.own)
+    tolerance = max(NEAR, verdict.own)
     for seed, (name, situation) in enumerate(SITUATIONS.items(), start=1):
         case = Case(engine, tiny.model, seed)
         try:

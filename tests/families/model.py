@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 
 TOKENS = 300  # of every tiny config; the last one is EOS
 EOS = TOKENS - 1
-_FIRST_CHARACTER = 0x4E00  # every other token is one CJK character, so that any text round-trips
+# Every other token is a character, so that any text round-trips: printable ASCII, then CJK.
+_CHARACTERS = [*map(chr, range(32, 127)), *map(chr, range(0x4E00, 0x4E00 + EOS))][:EOS]
 # Factors for matrices, and the noise on everything else, in the order in which they are tried.
 _SPREADS = ((4, 0.3), (2, 0.3), (8, 0.3), (8, 1.0), (16, 0.3), (32, 0.3))
 _LEAST_EFFECT = 0.1  # nats that a change of recent tokens must make
@@ -74,7 +75,7 @@ def make_family(name: str, folder: Path) -> TinyModel:
 
 def text_of(tokens: list[int]) -> str:
     """Return the text that the tiny tokenizer turns into these tokens; EOS is not among them."""
-    return "".join(chr(_FIRST_CHARACTER + token) for token in tokens)
+    return "".join(_CHARACTERS[token] for token in tokens)
 
 
 def _spread(model: Any, factor: float, noise: float) -> None:
@@ -114,7 +115,7 @@ def tokenizer_card() -> TokenizerCard:
     As a card, because transformers makes tokenizers of its own for some families, and checks their
     configs by rules that mlx-lm does not have.
     """
-    vocabulary = {chr(_FIRST_CHARACTER + token): token for token in range(EOS)}
+    vocabulary = {character: token for token, character in enumerate(_CHARACTERS)}
     tokenizer = Tokenizer(models.BPE(vocab=vocabulary, merges=[]))
     tokenizer.pre_tokenizer = pre_tokenizers.Split(Regex("."), "isolated")
     tokenizer.decoder = decoders.Fuse()

@@ -179,12 +179,25 @@ def own_difference(model: Any) -> float:
 
     Nothing can be nearer to it than that.
     """
-    prompt = mx.array(np.random.default_rng(0).integers(0, EOS, 150))
-    whole, pieces, few = (
-        np.array(next(generate_step(prompt, model, max_tokens=1, prefill_step_size=size))[1])
-        for size in (len(prompt), 16, 5)
+    dice = np.random.default_rng(0)
+    cuts = ((150, 64), (150, 16), (41, 5), (41, 1))
+    prompts = {length: mx.array(dice.integers(0, EOS, length)) for length, _ in cuts}
+    return max(_own_difference(model, prompts[length], size) for length, size in cuts)
+
+
+def _own_difference(model: Any, prompt: mx.array, size: int) -> float:
+    """Return it for a prompt that is cut into chunks of `size` tokens."""
+    whole = list(generate_step(prompt, model, max_tokens=_LENGTH))
+    given = iter([token for token, _ in whole])
+    pieces = generate_step(
+        prompt,
+        model,
+        max_tokens=_LENGTH,
+        prefill_step_size=size,
+        sampler=lambda _: mx.array([next(given, 0)]),
     )
-    return float(max(abs(pieces - whole).max(), abs(few - whole).max()))
+    pairs = zip(whole, pieces, strict=True)
+    return max(float(mx.abs(one - other).max()) for (_, one), (_, other) in pairs)
 
 
 def _alone(case: Case) -> None:

@@ -137,8 +137,8 @@ def _why(verdict: Verdict) -> str:
     reasons = [verdict.reason] if verdict.reason else []
     if verdict.own > NEAR:
         reasons.append(
-            "mlx-lm's own log-probabilities depend on how a prompt is cut into chunks, "
-            f"by {verdict.own:.1g} nats: the tolerance is twice that."
+            f"mlx-lm's own loop differs from itself by {verdict.own:.1g} nats with other chunks, "
+            "which is the tolerance here."
         )
     return " ".join(reasons) or "-"
 
