@@ -145,7 +145,7 @@ class Engine:
     @property
     def info(self) -> ModelInfo:
         """The model in memory."""
-        return self._info
+        return replace(self._info, batching=self._batching)
 
     @property
     def compute(self) -> ComputeInfo:
@@ -258,7 +258,6 @@ class Engine:
         counters, memory, worker = self._counters, memory_now(), self._worker
         return EngineStats(
             batch=self._options.batch,
-            lane="serial" if self._info.batching.mode == "serial" else "batched",
             loaded=worker is not None,
             active_rows=len(worker.rows) if worker else 0,
             waiting_rows=len(self._inbox.scheduler.waiting),
@@ -410,6 +409,7 @@ class Engine:
         loaded, runner = warm_up(
             self._load(), self._make_runner, batch=self._options.batch, shelf=self._shelf
         )
+        self._batching = loaded.info.batching
         self._inbox.limit_rows(1 if runner.mode == "serial" else self._options.batch)
         self._worker = Worker(
             loaded,

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from core.engine.request import GenerationRequest, SamplingParams, Thinking, ToolUse
 
 PlacementLane = Literal["batched", "serial", "refused"]
+BatchMode = Literal["off", "serial", "batch"]
 
 
 class Feature(StrEnum):
@@ -83,6 +84,18 @@ _UNSUPPORTED = {
 def facts_of(info: ModelInfo) -> ModelFacts:
     """Return what decides about placements on this model."""
     return ModelFacts(chat=info.has_chat_template, serial=info.batching.serial_reason)
+
+
+def batch_mode(info: ModelInfo, *, batch: int) -> BatchMode:
+    """Return how requests run on this model.
+
+    Args:
+        info: the model.
+        batch: rows that may run together; 1 is serial.
+    """
+    if batch == 1:
+        return "off"
+    return "batch" if info.batching.lane == "batched" else "serial"
 
 
 def placement(features: frozenset[Feature], *, batch: int, facts: ModelFacts) -> Placement:

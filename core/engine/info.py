@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from core.engine.cache.store import PromptCacheStats
-from core.engine.events import Lane
 from core.engine.request import SamplingParams
 from core.fit.batching import Batching
 
@@ -49,7 +48,7 @@ class ModelInfo:
     """Whether the forms of answers are enforced: not with `MLXBUN_GRAMMAR=0`, nor without
     xgrammar."""
     batching: Batching = _TOGETHER
-    """How rows run together on it; with one row at most, `serial` without a reason."""
+    """How rows run together on it; on an engine of one row `serial`, without a reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,8 +71,6 @@ class EngineStats:
 
     batch: int
     """Rows that may run together, if the model lets them; 1 is serial."""
-    lane: Lane
-    """How rows run."""
     loaded: bool
     """Whether the model is in memory."""
     active_rows: int

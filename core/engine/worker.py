@@ -100,7 +100,7 @@ class Worker:
         self._families: set[Family] = set()  # those whose KV is held
         self._numbers = count(-1, -1)  # of rows that are not in the batch yet
         self._pacing = Pacing(preference=preference, most=most_prefill(loaded))
-        self._lane: Lane = "serial" if runner.mode == "serial" else "batched"
+        self._lane: Lane = loaded.info.batching.lane
         self._tokens_at_failure = -1
 
     def turn(self) -> None:

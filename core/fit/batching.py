@@ -34,12 +34,17 @@ class Batching:
     """`padded`: prompts are computed together, then rows decode together; `joined`: prompts are
     computed one by one, then rows decode together; `serial`: one row at a time."""
     reason: str | None = None
-    """Why not `padded`, one sentence; None: it is, or nothing is to be said."""
+    """Why not `padded`, one sentence; None: it is, or no model is to blame."""
+
+    @property
+    def lane(self) -> Literal["batched", "serial"]:
+        """The lane that requests run in."""
+        return "serial" if self.mode == "serial" else "batched"
 
     @property
     def serial_reason(self) -> str | None:
-        """Why rows do not run together; None: they do."""
-        return (self.reason or "") if self.mode == "serial" else None
+        """Why the model's rows cannot run together; None: they can, or one row was asked for."""
+        return self.reason if self.mode == "serial" else None
 
 
 class BatchingShelf:
