@@ -8,7 +8,7 @@ that is loaded for the first time is also tried in a batch (`trial.py`).
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import mlx.core as mx
 
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from core.fit.batching import BatchingShelf, BatchMode
 
     MakeRunner = Callable[[LoadedModel, BatchMode], BatchRunner]
+
+_Result = TypeVar("_Result")
 
 
 def warm_up(
@@ -62,14 +64,7 @@ def warm_up(
 def _prepare(
     loaded: LoadedModel, make_runner: MakeRunner, batch: int, shelf: BatchingShelf | None
 ) -> tuple[LoadedModel, BatchRunner, Batching]:
-    batching = Batching(mode="serial") if batch == 1 else _find(loaded, shelf)
-    if batching is None:
-        # What cannot even run alone is not to be blamed on the batch.
-        loaded, runner = _rehearsed(loaded, make_runner, "serial")
-        batching = _try(loaded, shelf)
-        if batching.mode == "serial":
-            return loaded, runner, batching
-        runner.close()
+    loaded, batching = _judge(loaded, batch, shelf)
     if batching.mode != "serial":
         try:
             return *_rehearsed(loaded, make_runner, batching.mode), batching
@@ -79,6 +74,17 @@ def _prepare(
             reason = f"In a batch this model fails with {one_line(problem)}."
             batching = Batching(mode="serial", reason=reason)
     return *_rehearsed(loaded, make_runner, "serial"), batching
+
+
+def _judge(
+    loaded: LoadedModel, batch: int, shelf: BatchingShelf | None
+) -> tuple[LoadedModel, Batching]:
+    """Return how rows are to run: as one row does, as is known of the model, or as a trial says."""
+    if batch == 1:
+        return loaded, Batching(mode="serial")
+    if known := _find(loaded, shelf):
+        return loaded, known
+    return _uncompiled_if_need_be(lambda: _try(loaded, shelf), loaded)
 
 
 def _find(loaded: LoadedModel, shelf: BatchingShelf | None) -> Batching | None:
@@ -113,17 +119,28 @@ def _rehearsed(
     loaded: LoadedModel, make_runner: MakeRunner, mode: BatchMode
 ) -> tuple[LoadedModel, BatchRunner]:
     """Return a runner that has computed a step, without compiled kernels where these fail."""
-    runner = make_runner(loaded, mode)
     # On a CPU one kernel serves every length; a GPU has others for prompts, and for padded ones.
     lengths = (1, 1) if loaded.compute.device == "cpu" else (5, 3)
+
+    def rehearse() -> BatchRunner:
+        runner = make_runner(loaded, mode)
+        _rehearse(runner, lengths)
+        return runner
+
+    return _uncompiled_if_need_be(rehearse, loaded)
+
+
+def _uncompiled_if_need_be(
+    work: Callable[[], _Result], loaded: LoadedModel
+) -> tuple[LoadedModel, _Result]:
+    """Do some work, without compiled kernels where it fails with them; return what is true then."""
     try:
-        _rehearse(runner, lengths)
-    except RuntimeError:
+        return loaded, work()
+    except RuntimeError as problem:
+        if is_passing(problem) or loaded.compute.compiler == "none":
+            raise
         mx.disable_compile()
-        runner.reset()
-        _rehearse(runner, lengths)
-        loaded = _without_compiler(loaded)
-    return loaded, runner
+        return _without_compiler(loaded), work()
 
 
 def _blame(loaded: LoadedModel, problem: Exception) -> MlxbunError:
