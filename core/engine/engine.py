@@ -436,7 +436,7 @@ class Engine:
             eos_ids=loaded.tokenizer.eos_ids,
             cap=self._options.batch,
             most_prefill_tokens=most_prefill(loaded),
-            newline_ids=loaded.tokenizer.encode("\n", special=False),
+            newline_ids=loaded.tokenizer.known(loaded.tokenizer.encode("\n", special=False)),
             mode=mode,
         )
 

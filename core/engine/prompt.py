@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from core.engine.request import ChatPrompt, TextPrompt
-from core.errors import ContextTooLong
+from core.errors import BadRequest, ContextTooLong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -46,13 +46,17 @@ class PromptBuilder:
         """Return the prompt's tokens.
 
         Raises:
-            BadRequest: the chat template refuses the conversation, or there is none.
+            BadRequest: the chat template refuses the conversation, or there is none; or the prompt
+                has tokens that the model does not have.
             ContextTooLong: they leave no token to generate.
         """
         if isinstance(prompt, TextPrompt):
-            return Prompt(tokens=self._encode(prompt.text, special=True), boundaries=())
+            tokens = self._encode(prompt.text, special=True)
+            self._refuse_unknown(tokens, "prompt")
+            return Prompt(tokens=tokens, boundaries=())
         text = self._tokenizer.render(prompt)
         tokens = self._encode(text, special=False)
+        self._refuse_unknown(tokens, "messages")
         boundaries = self._boundaries(prompt, tokens) if self._find_boundaries else ()
         return Prompt(tokens=tokens, boundaries=boundaries, ending=text[-_ENDING:])
 
@@ -69,7 +73,21 @@ class PromptBuilder:
                 prompt_tokens=count,
                 limit=self._context,
             )
-        return tokens or [min(self._tokenizer.eos_ids)]  # a text may tokenize to nothing
+        return tokens or [self._first_token()]  # a text may tokenize to nothing
+
+    def _first_token(self) -> int:
+        if not self._tokenizer.eos_ids:
+            raise BadRequest("The prompt has no tokens.", field="prompt")
+        return min(self._tokenizer.eos_ids)
+
+    def _refuse_unknown(self, tokens: list[int], field: str) -> None:
+        """Refuse what would be read past the end of the model's embedding."""
+        if unknown := self._tokenizer.unknown(tokens):
+            raise BadRequest(
+                f"The prompt has {unknown}.",
+                field=field,
+                hint="The tokenizer does not belong to these weights: download the model again.",
+            )
 
     def _boundaries(self, prompt: ChatPrompt, tokens: list[int]) -> tuple[int, ...]:
         found = set()
