@@ -14,7 +14,7 @@ ARGS ?=
 .PHONY: help install dev serve test test-slow test-families check bench completions docs pictures lock platforms clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: .venv/installed ## Make .venv and install mlxbun with the locked dependencies
 
@@ -29,7 +29,7 @@ test: .venv/dev-installed ## Unit tests, and behaviour on the starter (budget: 1
 test-slow: .venv/dev-installed ## The long suites (budget: 45 minutes, 2 cores)
 	@$(BIN)/python -m pytest -m slow --durations=10 $(ARGS)
 
-test-families: .venv/dev-installed ## Every family against mlx-lm's own loop; writes docs/families.md (10 minutes)
+test-families: .venv/dev-installed ## Every family against mlx-lm's own loop; writes docs/families.md
 	@$(BIN)/python -m tests.families.table $(ARGS)
 
 check: .venv/dev-installed ## Lint, format, types and layers

@@ -101,7 +101,8 @@ def _compare_all(engine: Engine, tiny: TinyModel, verdict: Verdict) -> None:
             situation(case)
         except Exception as problem:
             case.found.problems.append(_one_line(problem))
-        if fault := case.found.fault(tolerance):
+        lane = "serial" if verdict.mode == "serial" else "batched"
+        if fault := case.found.fault(tolerance, lane):
             verdict.faults[name] = fault
         verdict.nats = max(verdict.nats, case.found.nats)
         verdict.ties += case.found.ties

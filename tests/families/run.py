@@ -27,7 +27,7 @@ def run_families(
     """
 
     def run(share: Sequence[str]) -> list[Verdict]:
-        verdicts = []
+        verdicts: list[Verdict] = []
         while len(verdicts) < len(share):
             for verdict in _run_child(share[len(verdicts) :]):
                 verdicts.append(verdict)

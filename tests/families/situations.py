@@ -49,14 +49,17 @@ class Found:
     lanes: set[str] = field(default_factory=set)
     """How the sequences ran."""
 
-    def fault(self, tolerance: float) -> str | None:
+    def fault(self, tolerance: float, lane: str) -> str | None:
         """Return what is wrong, or None.
 
         Args:
             tolerance: largest difference in nats that is no fault.
+            lane: how the sequences are to run.
         """
         if self.problems:
             return self.problems[0]
+        if self.lanes != {lane}:
+            return f"ran {', '.join(sorted(self.lanes))} instead of {lane}"
         return f"{self.nats:.2g} nats" if self.nats > tolerance else None
 
 

@@ -149,8 +149,8 @@ def _summary(verdicts: Sequence[Verdict]) -> str:
     ties = sum(each.ties for each in verdicts)
     return (
         f"{len(verdicts)} families: {counts[0]} batch, {counts[1]} joined, {counts[2]} serial.\n"
-        f"Largest difference: {max(exact, default=0):.1g} nats. Tokens that differ because the\n"
-        f"two likeliest are within the tolerance: {ties}."
+        f"Largest difference: {max(exact, default=0):.1g} nats. Tokens that differ, where the two\n"
+        f"likeliest are within the tolerance: {ties}."
     )
 
 
