@@ -155,7 +155,7 @@ class _Trial:
         except Exception as error:
             if is_passing(error):
                 raise
-            return f"cannot be batched ({one_line(error)})"
+            return f"fails in a batch ({one_line(error)})"
         same = self._off(found, self._at_once) <= self._tolerance.always or self._near(found)
         return None if same else "gives other results in a batch than alone"
 

@@ -71,7 +71,8 @@ def _prepare(
         # The verdict was another one: the files or the machine have changed in a way that it
         # does not tell.
         except Exception as problem:
-            reason = f"In a batch this model fails with {one_line(problem)}."
+            kind = loaded.info.model_type
+            reason = f"The architecture {kind} fails in a batch ({one_line(problem)})."
             batching = Batching(mode="serial", reason=reason)
     return *_rehearsed(loaded, make_runner, "serial"), batching
 

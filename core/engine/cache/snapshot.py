@@ -52,7 +52,7 @@ class SharedKv(KVCache):  # type: ignore[misc]
     @classmethod
     def merge(cls, caches: list[Any]) -> BatchKVCache:
         """Return the batch of some rows."""
-        if len(caches) > 1:
+        if len(caches) > 1 or caches[0].keys is None:
             return BatchKVCache.merge(caches)
         (cache,) = caches
         batch = BatchKVCache([0])

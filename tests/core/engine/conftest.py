@@ -33,16 +33,14 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
-@pytest.fixture(scope="session")
-def batching_shelf(tmp_path_factory: pytest.TempPathFactory) -> BatchingShelf:
-    """Return a shelf for all tests: models are tried in a batch once."""
-    return BatchingShelf(tmp_path_factory.mktemp("batching"))
-
-
 @pytest.fixture
-def open_tiny(tiny_folder: Path, batching_shelf: BatchingShelf) -> Iterator[OpenEngine]:
+def open_tiny(
+    tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[OpenEngine]:
     """Return a function that opens an engine; all are closed at the end."""
     engines: list[Engine] = []
+    # One for all tests: a model is tried in a batch once.
+    kept = BatchingShelf(tmp_path_factory.getbasetemp() / "batching")
 
     def open_engine(
         folder: Path | None = None, *, plan: ComputePlan = PLAN, **options: Any
@@ -55,7 +53,7 @@ def open_tiny(tiny_folder: Path, batching_shelf: BatchingShelf) -> Iterator[Open
             defaults=options.pop("defaults", SamplingParams()),
             memory_budget_gb=options.pop("memory_budget_gb", None),
         )
-        shelf = options.pop("shelf", batching_shelf)
+        shelf = options.pop("shelf", kept)
         engines.append(Engine(loader, EngineOptions(**options), shelf=shelf))
         return engines[-1]
 
