@@ -14,22 +14,27 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 _PROCESSES = 2
+_CHILD = (sys.executable, "-m", "tests.families.child")
 
 
 def run_families(
-    names: Sequence[str], on_verdict: Callable[[Verdict], object] = lambda _: None
+    names: Sequence[str],
+    on_verdict: Callable[[Verdict], object] = lambda _: None,
+    *,
+    command: Sequence[str] = _CHILD,
 ) -> dict[str, Verdict]:
     """Return the verdicts on families, by name.
 
     Args:
         names: of the families.
-        on_verdict: hears of each as it comes, from any thread.
+        on_verdict: called with each as it comes, from any thread.
+        command: starts a child process, with the names behind it.
     """
 
     def run(share: Sequence[str]) -> list[Verdict]:
         verdicts: list[Verdict] = []
         while len(verdicts) < len(share):
-            for verdict in _run_child(share[len(verdicts) :]):
+            for verdict in _run_child([*command, *share[len(verdicts) :]]):
                 verdicts.append(verdict)
                 on_verdict(verdict)
         return verdicts
@@ -40,9 +45,8 @@ def run_families(
     return {verdict.family: verdict for verdict in sorted(found, key=lambda each: each.family)}
 
 
-def _run_child(names: Sequence[str]) -> Iterator[Verdict]:
+def _run_child(command: Sequence[str]) -> Iterator[Verdict]:
     """Yield verdicts until the process ends; it may end before its last family."""
-    command = [sys.executable, "-m", "tests.families.child", *names]
     started = None
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as child:
         assert child.stdout
@@ -56,4 +60,4 @@ def _run_child(names: Sequence[str]) -> Iterator[Verdict]:
     if started:
         yield Verdict(family=started, faults={"process": f"ended with {child.returncode}"})
     elif child.returncode:
-        raise RuntimeError(f"{' '.join(command[:3])} ended with {child.returncode}")
+        raise RuntimeError(f"{' '.join(command)} ended with {child.returncode}")

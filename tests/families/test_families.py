@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from importlib.metadata import version
 
 import pytest
 
-from tests.core.fit.tiny_families import UNBUILDABLE, families
+from tests.core.fit.tiny_families import UNBUILDABLE
 from tests.families.child import Verdict
 from tests.families.run import run_families
 from tests.families.table import CRASHES, PAGE, checked, read_page, sample, shown_mode
@@ -41,8 +42,30 @@ def test_samples_differ_and_reach_every_family() -> None:
     assert {name for number in range(40) for name in sample(number)} == set(checked())
 
 
-def test_a_crash_is_a_named_failure() -> None:
-    verdicts = run_families(["phi3small", "gpt2"])
-    assert verdicts["phi3small"].faults["process"].startswith("ended with ")
-    assert verdicts["gpt2"].faults == {}
-    assert set(CRASHES) <= set(families())
+_CRASHING = """
+import json, os, sys
+for name in sys.argv[1:]:
+    print(json.dumps({"started": name}), flush=True)
+    if name == "bad":
+        os.abort()
+    print(json.dumps({"family": name}), flush=True)
+"""
+
+
+def test_a_crash_is_a_named_failure_and_the_others_are_run() -> None:
+    names = ["one", "two", "bad", "four", "five", "six"]
+    found = run_families(names, command=[sys.executable, "-c", _CRASHING])
+    assert sorted(found) == sorted(names)
+    faults = {name: verdict.faults for name, verdict in found.items() if verdict.faults}
+    assert faults == {"bad": {"process": "ended with -6"}}
+
+
+def test_a_child_that_cannot_start_ends_the_run() -> None:
+    with pytest.raises(RuntimeError, match="ended with 3"):
+        run_families(["one"], command=[sys.executable, "-c", "raise SystemExit(3)"])
+
+
+def test_answers_of_one_family_do_not_depend_on_company() -> None:
+    (verdict,) = run_families(["mamba2"]).values()
+    assert verdict.faults == {}
+    assert (verdict.mode, verdict.ties) == ("joined", 0)
