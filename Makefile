@@ -11,10 +11,10 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 MODEL ?= starter
 ARGS ?=
 
-.PHONY: help install dev serve test test-slow test-random check bench completions docs pictures lock platforms clean
+.PHONY: help install dev serve test test-slow test-random test-families check bench completions docs pictures lock platforms clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 install: .venv/installed ## Make .venv and install mlxbun with the locked dependencies
 
@@ -32,6 +32,9 @@ test-slow: .venv/dev-installed ## The long suites (budget: 45 minutes, 2 cores)
 test-random: .venv/dev-installed ## Property tests with new random examples each time
 	@$(BIN)/python -m pytest --hypothesis-profile=random -n 2 --dist loadfile \
 		$$(grep -rlE '^from hypothesis' tests --include='test_*.py') $(ARGS)
+
+test-families: .venv/dev-installed ## Every family against mlx-lm's own loop; writes docs/families.md
+	@$(BIN)/python -m tests.families.table $(ARGS)
 
 check: .venv/dev-installed ## Lint, format, types and layers
 	@$(BIN)/ruff check .

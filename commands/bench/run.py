@@ -112,6 +112,7 @@ def _plan(wishes: Wishes, engine: Engine, settings: Settings, console: Console) 
     limits = Limits(
         context=engine.max_context,
         batch=settings.batch,
+        serial=engine.info.batching.serial_reason,
         prompt_cache=settings.prompt_cache > 0,
     )
     plan = make_plan(wishes, limits)

@@ -145,9 +145,11 @@ def _outcomes(
 ) -> Iterator[Outcome]:
     from core.figures import FigureStore
     from core.fit.assess import Assessor
+    from core.fit.batching import BatchingShelf
     from core.fit.candidate import find_candidate
 
     figures = FigureStore(session.paths.figures_file)
+    shelf = BatchingShelf.in_cache(session.paths.cache)
     for name in names:
         try:
             candidate = find_candidate(
@@ -157,7 +159,7 @@ def _outcomes(
                 model_folders=settings.model_folders,
                 remote=remote,
             )
-            assessor = Assessor(candidate, figures=figures)
+            assessor = Assessor(candidate, figures=figures, shelf=shelf)
             found = tuple(assessor.assess(host, question) for host in hosts)
         except MlxbunError as problem:
             yield Outcome(name=name, problem=problem)

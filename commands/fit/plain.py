@@ -53,6 +53,8 @@ def as_json(found: Assessment) -> dict[str, Any]:
         },
         "predicted": _predicted(found),
         "measured": _measured(found),
+        "lane": found.batching.lane if found.batching else "not tried",
+        "lane_reason": found.batching.serial_reason if found.batching else None,
         "notes": list(found.notes),
     }
 

@@ -67,6 +67,7 @@ def show_whole(found: Assessment, console: Console) -> None:
         "decode": _decode(found),
         "prefill": _prefill(found),
         "TTFT": _ttft(found),
+        "batching": _batching(found),
     }
     console.record({name: told for name, told in record.items() if told is not None})
     for note in found.notes:
@@ -215,6 +216,14 @@ def _decode(found: Assessment) -> str:
     if found.prediction is None:
         return f"unknown: there is no bandwidth for this machine{_bench(found)}"
     return f"about {_rough(found.prediction.decode)} tokens/s{_each_row(found)}, predicted"
+
+
+def _batching(found: Assessment) -> str:
+    if found.batching is None:
+        return "not tried"
+    if found.batching.lane == "batched":
+        return "requests run together"
+    return f"one request at a time: {printable(found.batching.serial_reason or '-', 500)}"
 
 
 def _each_row(found: Assessment) -> str:

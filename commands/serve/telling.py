@@ -39,6 +39,9 @@ class Telling:
         note(f"computes on {compute.device}{blas}")
         for sentence in compute.notes:
             note(f"  {sentence}")
+        if reason := info.batching.serial_reason:
+            note("answers one request at a time, whatever --batch says")
+            note(f"  {reason}")
         note(f"listening on {base}")
         note(f"  {_example(info, base)}")
 
@@ -82,6 +85,8 @@ def _about(info: ModelInfo, compute: ComputeInfo) -> dict[str, Any]:
         "device": compute.device,
         "blas": compute.blas,
         "notes": list(compute.notes),
+        "lane": info.batching.lane,
+        "lane_reason": info.batching.serial_reason,
     }
 
 

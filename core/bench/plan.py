@@ -59,6 +59,8 @@ class Limits:
     """Rows that may run together."""
     prompt_cache: bool
     """Whether the KV of prompts is kept at all."""
+    serial: str | None = None
+    """Why the model runs one row at a time, one sentence; None: it does not."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,16 +106,23 @@ def make_plan(wishes: Wishes, limits: Limits) -> Plan:
     longest = limits.context - 1  # an answer has at least one token
     decode_prompt = min(_DECODE_PROMPT, limits.context // 2)
     tokens = min(wishes.tokens, limits.context - decode_prompt)
+    rows = 1 if limits.serial else limits.batch
     notes = [
         *_cut_note(wishes.prompts, longest, "tokens of prompt", "The context allows"),
-        *_cut_note(wishes.rows, limits.batch, "rows", "--batch allows"),
+        *_cut_note(
+            wishes.rows,
+            rows,
+            "rows",
+            "The model allows" if rows < limits.batch else "--batch allows",
+        ),
         *_cut_note((wishes.tokens,), tokens, "tokens a row", "The context allows"),
     ]
+    notes += [limits.serial] if limits.serial else []
     if not limits.prompt_cache:
         notes.append("The prompt cache is off (--prompt-cache 0): no warm TTFT is measured.")
     return Plan(
         prompts=_cut(wishes.prompts, longest),
-        rows=_cut(wishes.rows, limits.batch),
+        rows=_cut(wishes.rows, rows),
         tokens=tokens,
         decode_prompt=decode_prompt,
         repeats=wishes.repeats,

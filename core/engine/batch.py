@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 from mlx_lm.generate import BatchGenerator
+from mlx_lm.models.cache import make_prompt_cache
 
+from core.engine.apart import (
+    ApartGenerationBatch,
+    JoinedPromptBatch,
+    SerialPromptBatch,
+    TurnGenerator,
+    layers,
+    own,
+)
 from core.engine.chooser import RowChooser
 from core.engine.decode import LeanGenerationBatch
 from core.engine.joining import JoinRoom
@@ -26,6 +35,13 @@ if TYPE_CHECKING:
     from core.engine.constraint import Constraint
     from core.engine.logprobs import Reading
     from core.engine.request import SamplingParams
+    from core.fit.batching import BatchMode
+
+_PROMPT_BATCHES = {
+    "padded": LeanPromptBatch,
+    "joined": JoinedPromptBatch,
+    "serial": SerialPromptBatch,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +104,11 @@ class RowEnd:
 
 
 class BatchRunner:
-    """Runs rows together, one step at a time: a decode step for all, then a prefill chunk."""
+    """Runs rows together, one step at a time: a decode step for all, then a prefill chunk.
+
+    Attributes:
+        mode: how they do; `serial` computes every row alone, with plain caches.
+    """
 
     def __init__(
         self,
@@ -98,6 +118,7 @@ class BatchRunner:
         cap: int,
         most_prefill_tokens: int,
         newline_ids: Iterable[int] = (),
+        mode: BatchMode = "padded",
     ) -> None:
         """Take the model.
 
@@ -107,7 +128,9 @@ class BatchRunner:
             cap: rows that may run together.
             most_prefill_tokens: tokens that one chunk may hold over all rows.
             newline_ids: the tokens of a line's end, which XTC leaves alone as it does EOS.
+            mode: how rows run together on this model (`core.fit.batching`).
         """
+        self.mode = mode
         self._model = model
         self._eos_ids = frozenset(eos_ids)
         self._exempt = self._eos_ids | frozenset(newline_ids)
@@ -165,7 +188,7 @@ class BatchRunner:
         (row,) = self._generator.insert_segments(
             [segments],
             max_tokens=[max_tokens],
-            caches=[caches],
+            caches=[self._own(caches)],
             all_tokens=[list(cached or ())],
             samplers=[chooser],
             stop_sequences=[RowEnd(self._eos_ids, chooser)],
@@ -175,10 +198,16 @@ class BatchRunner:
         self._cuts[row] = len(segments) - 1
         return int(row)
 
+    def _own(self, caches: list[Any] | None) -> list[Any] | None:
+        """Return a row's caches as the batch takes them; None: mlx-lm makes them."""
+        if self.mode == "padded":
+            return caches
+        return own(caches if caches is not None else make_prompt_cache(self._model))
+
     def take(self, row: int) -> Taken:
         """Return what a row has computed so far; it runs on."""
         caches, tokens = self._generator.extract_cache([row])[row]
-        return Taken(tokens=list(tokens), caches=caches)
+        return Taken(tokens=list(tokens), caches=layers(caches))
 
     def remove(self, row: int) -> None:
         """Take a row out; its cache is free at once."""
@@ -196,8 +225,8 @@ class BatchRunner:
         Args:
             prefill_tokens: tokens that the chunk may hold over all rows.
         """
-        chunk = prefill_chunk(len(self._prefilling), prefill_tokens)
-        self._generator.prefill_step_size = chunk
+        together = len(self._prefilling) if self.mode == "padded" else 1
+        self._generator.prefill_step_size = prefill_chunk(together, prefill_tokens)
         self._generator._prompt_batch.room = max(self._prefilling.values(), default=0)
         prefilled, responses = self._generator.next()
         tokens = [self._token(response) for response in responses]
@@ -219,7 +248,7 @@ class BatchRunner:
         left = set(self._prefilling.values())
         batch, prompts = self._generator._generation_batch, self._generator._prompt_batch
         together = len(left) == 1 and len(prompts) == len(self._prefilling)
-        if not (together and self._decoding and len(batch)):
+        if self.mode != "padded" or not (together and self._decoding and len(batch)):
             self._room.clear()
             return
         share = 1 - 2 * left.pop() / max(self._lengths[row] for row in self._prefilling)
@@ -263,7 +292,7 @@ class BatchRunner:
             eos=response.token in self._eos_ids,
             complete=self._choosers[response.uid].complete,
             reading=response.logprobs,
-            taken=Taken(tokens=response.all_tokens, caches=response.prompt_cache)
+            taken=Taken(tokens=response.all_tokens, caches=layers(response.prompt_cache))
             if ended
             else None,
         )
@@ -294,7 +323,8 @@ class BatchRunner:
         self._generator.close()
 
     def _make_generator(self) -> BatchGenerator:
-        generator = BatchGenerator(
+        made = BatchGenerator if self.mode == "padded" else TurnGenerator
+        generator = made(
             self._model,
             sampler=greedy,
             completion_batch_size=self._cap,
@@ -303,9 +333,10 @@ class BatchRunner:
             prefill_step_size=self._most_prefill_tokens,
         )
         # Rows join the batch that is there, so this one serves them all.
-        generator._generation_batch = LeanGenerationBatch.empty(self._model, greedy)
+        decoding = ApartGenerationBatch if self.mode == "serial" else LeanGenerationBatch
+        generator._generation_batch = decoding.empty(self._model, greedy)
         generator._generation_batch.room = self._room
-        generator._prompt_batch = LeanPromptBatch.empty(
+        generator._prompt_batch = _PROMPT_BATCHES[self.mode].empty(
             self._model, greedy, prefill_step_size=self._most_prefill_tokens
         )
         return generator

@@ -72,7 +72,7 @@ class LeanGenerationBatch(GenerationBatch):  # type: ignore[misc]
             tokens: list[int] = current.tolist()  # type: ignore[assignment]
             self._accept(tokens)
             return tokens, _read(pending)
-        logits = self.model(current[:, None], cache=self.prompt_cache)[:, -1, :]  # [B, V]
+        logits = self._forward(current)
         chooser = self._chooser = self._chooser or BatchChooser(self.samplers, logits.shape[-1])
         if chooser.constrained:
             mx.async_eval(logits)  # type: ignore[no-untyped-call]
@@ -86,6 +86,11 @@ class LeanGenerationBatch(GenerationBatch):  # type: ignore[misc]
             history.append(token)
         chooser.hear(tokens)
         return tokens, _read(pending)
+
+    def _forward(self, tokens: mx.array) -> mx.array:
+        """Compute the logits after the next token of each row. [B] → [B, V]."""
+        logits: mx.array = self.model(tokens[:, None], cache=self.prompt_cache)[:, -1, :]
+        return logits
 
     def _accept(self, tokens: list[int]) -> None:
         """Tell the constraints what was generated, one token a row."""

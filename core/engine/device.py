@@ -56,3 +56,11 @@ def memory_now() -> Memory:
         peak=int(mx.get_peak_memory()),
         cache=int(mx.get_cache_memory()),
     )
+
+
+def is_out_of_memory(error: Exception) -> bool:
+    """Return whether MLX raised this because there was no memory left."""
+    if isinstance(error, MemoryError):
+        return True
+    words = ("malloc", "allocate", "out of memory", "insufficient memory", "bad_alloc")
+    return isinstance(error, RuntimeError) and any(w in str(error).lower() for w in words)

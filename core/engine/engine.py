@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from core.engine.pacing import Preference
     from core.engine.preparing import Prepared
     from core.engine.request import ChatPrompt, SamplingParams, TextPrompt
+    from core.fit.batching import BatchingShelf, BatchMode
 
 _log = logging.getLogger("mlxbun.engine")
 _Result = TypeVar("_Result")
@@ -80,6 +81,7 @@ class Engine:
         load: Callable[[], LoadedModel],
         options: EngineOptions | None = None,
         *,
+        shelf: BatchingShelf | None = None,
         meanwhile: Callable[[], object] | None = None,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -88,13 +90,15 @@ class Engine:
         Args:
             load: makes the model, on the engine's thread.
             options: how to run; None: the defaults.
+            shelf: where it is kept how rows run together on a model; None: it is tried every time.
             meanwhile: called in this thread while the weights are read; must not raise.
             clock: a monotonic clock in seconds.
 
         Raises:
-            MlxbunError: what `load` raised.
+            MlxbunError: what `load` raised, or the model cannot compute a token.
         """
         self._options = options or EngineOptions()
+        self._shelf = shelf
         self._clock = clock
         self._inbox = Inbox(Scheduler(cap=self._options.batch))
         self._cache = PromptCache(self._options.prompt_cache_bytes)
@@ -141,7 +145,7 @@ class Engine:
     @property
     def info(self) -> ModelInfo:
         """The model in memory."""
-        return self._info
+        return replace(self._info, batching=self._batching)
 
     @property
     def compute(self) -> ComputeInfo:
@@ -412,7 +416,11 @@ class Engine:
 
     def _bring_up(self) -> LoadedModel:
         """Load the model, rehearse, and set a worker on it."""
-        loaded, runner = warm_up(self._load(), self._make_runner)
+        loaded, runner = warm_up(
+            self._load(), self._make_runner, batch=self._options.batch, shelf=self._shelf
+        )
+        self._batching = loaded.info.batching
+        self._inbox.limit_rows(1 if runner.mode == "serial" else self._options.batch)
         self._worker = Worker(
             loaded,
             runner,
@@ -432,13 +440,14 @@ class Engine:
             for row in self._inbox.take_waiting():
                 row.generation.fail(EngineFailed(problem.message, hint=problem.hint))
 
-    def _make_runner(self, loaded: LoadedModel) -> BatchRunner:
+    def _make_runner(self, loaded: LoadedModel, mode: BatchMode) -> BatchRunner:
         return BatchRunner(
             loaded.model,
             eos_ids=loaded.tokenizer.eos_ids,
             cap=self._options.batch,
             most_prefill_tokens=most_prefill(loaded),
-            newline_ids=loaded.tokenizer.encode("\n", special=False),
+            newline_ids=loaded.tokenizer.known(loaded.tokenizer.encode("\n", special=False)),
+            mode=mode,
         )
 
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from core.engine.request import GenerationRequest, SamplingParams, Thinking, ToolUse
 
 PlacementLane = Literal["batched", "serial", "refused"]
+BatchMode = Literal["off", "serial", "batch"]
 
 
 class Feature(StrEnum):
@@ -51,6 +52,8 @@ class ModelFacts:
     chat: bool
     """Whether there is a chat template. A template that knows nothing of tools is no obstacle (they
     are told in the system message), nor is a model that has no reasoning to switch or limit."""
+    serial: str | None = None
+    """Why requests do not run together on this model, one sentence; None: they do."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +83,19 @@ _UNSUPPORTED = {
 
 def facts_of(info: ModelInfo) -> ModelFacts:
     """Return what decides about placements on this model."""
-    return ModelFacts(chat=info.has_chat_template)
+    return ModelFacts(chat=info.has_chat_template, serial=info.batching.serial_reason)
+
+
+def batch_mode(info: ModelInfo, *, batch: int) -> BatchMode:
+    """Return how requests run on this model.
+
+    Args:
+        info: the model.
+        batch: rows that may run together; 1 is serial.
+    """
+    if batch == 1:
+        return "off"
+    return "batch" if info.batching.lane == "batched" else "serial"
 
 
 def placement(features: frozenset[Feature], *, batch: int, facts: ModelFacts) -> Placement:
@@ -95,6 +110,8 @@ def placement(features: frozenset[Feature], *, batch: int, facts: ModelFacts) ->
         return Placement(lane="refused", reason=reason)
     if batch == 1:
         return Placement(lane="serial", reason="The server runs one request at a time (--batch 1).")
+    if facts.serial is not None:
+        return Placement(lane="serial", reason=facts.serial)
     return Placement(lane="batched")
 
 

@@ -80,6 +80,11 @@ class Inbox:
 
     # The engine's thread.
 
+    def limit_rows(self, cap: int) -> None:
+        """Let at most so many rows run together."""
+        with self._changed:
+            self.scheduler.cap = cap
+
     def wait(self, timeout: float | None) -> Literal["work", "idle", "closed"]:
         """Sleep until there is something to do, or for `timeout` seconds."""
         with self._changed:

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from core.engine.cache.store import PromptCacheStats
 from core.engine.request import SamplingParams
+from core.fit.batching import Batching
+
+_TOGETHER = Batching(mode="padded")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +47,8 @@ class ModelInfo:
     forms: bool = True
     """Whether the forms of answers are enforced: not with `MLXBUN_GRAMMAR=0`, nor without
     xgrammar."""
+    batching: Batching = _TOGETHER
+    """How rows run together on it; on an engine of one row `serial`, without a reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +70,7 @@ class EngineStats:
     """Counters at one moment."""
 
     batch: int
-    """Rows that may run together; 1 is serial."""
+    """Rows that may run together, if the model lets them; 1 is serial."""
     loaded: bool
     """Whether the model is in memory."""
     active_rows: int

@@ -46,6 +46,10 @@ _LEAST_CONTEXT = 64
 # What a step's transients are sized for: a prefill chunk, and rows that decode.
 _PREFILL_TOKENS = 512
 _ROWS = 8
+_ENDLESS = (
+    "No token that ends an answer is in this model's vocabulary: answers end at max_tokens or when "
+    "the context is full."
+)
 _BUILT_IN = SamplingParams(
     temperature=0.7,
     top_p=0.0,
@@ -127,6 +131,8 @@ def load(
             loaded_as += f", adapter {adapter.name}"
         mx.eval(model.parameters())
         tokenizer = text.result()
+        vocabulary = _vocabulary_size(model)
+        tokenizer.limit(vocabulary)
         weights = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
         admission = _admission(model, config, budget, weights)
     info = ModelInfo(
@@ -140,14 +146,14 @@ def load(
         has_chat_template=tokenizer.has_chat_template,
         defaults=merge_sampling(defaults, _model_defaults(folder), _BUILT_IN),
         folder=folder,
-        vocabulary_size=_vocabulary_size(model),
+        vocabulary_size=vocabulary,
         adapter=adapter.name if adapter else None,
     )
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
         info=info,
-        compute=_describe_compute(plan),
+        compute=_describe_compute(plan, endless=not tokenizer.eos_ids),
         budget_bytes=budget,
         admission=admission,
         threads=plan.threads,
@@ -201,10 +207,9 @@ def blaming_files(folder: Path) -> Iterator[None]:
         ) from problem
 
 
-def _describe_compute(plan: ComputePlan) -> ComputeInfo:
-    return ComputeInfo(
-        device=device_name(), blas=plan.blas, compiler=plan.compiler, notes=plan.notes
-    )
+def _describe_compute(plan: ComputePlan, *, endless: bool) -> ComputeInfo:
+    notes = (*plan.notes, _ENDLESS) if endless else plan.notes
+    return ComputeInfo(device=device_name(), blas=plan.blas, compiler=plan.compiler, notes=notes)
 
 
 def merge_sampling(*layers: SamplingParams) -> SamplingParams:

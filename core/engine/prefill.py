@@ -5,13 +5,16 @@ Letters: B rows, T tokens.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 from mlx_lm.generate import PromptProcessingBatch
 from mlx_lm.models.cache import BatchKVCache
 
 from core.engine.decode import LeanGenerationBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 class LeanPromptBatch(PromptProcessingBatch):  # type: ignore[misc]
@@ -21,19 +24,17 @@ class LeanPromptBatch(PromptProcessingBatch):  # type: ignore[misc]
         room: tokens that the longest row has still to compute; set before each chunk.
     """
 
+    prompt_cache: list[Any]
     room = 0
 
     def prompt(self, tokens: list[list[int]]) -> None:
         """Compute a chunk of each row."""
-        for cache in self.prompt_cache:
-            if type(cache) is BatchKVCache:
-                # It grows by `step`, and every growth copies all that is there.
-                cache.step = -(-self.room // BatchKVCache.step) * BatchKVCache.step or 1
+        self._grow_at_once()
         super().prompt(tokens)
 
     def split(self, indices: list[int]) -> Any:
         """Take rows out and return them as a batch of their own."""
-        for cache in self.prompt_cache:
+        for cache in self._growing():
             vars(cache).pop("step", None)  # from here on it grows by the usual
         if len(indices) < len(self.uids):
             return super().split(indices)
@@ -51,11 +52,11 @@ class LeanPromptBatch(PromptProcessingBatch):  # type: ignore[misc]
         """Let the rows decode, from the last token of each; none are left here."""
         if any(len(each) > 1 for each in tokens):
             self.prompt([each[:-1] for each in tokens])
-        decoding = LeanGenerationBatch(
+        decoding = self._start(
             self.model,
             self.uids,
             mx.array([each[-1] for each in tokens]),
-            self.prompt_cache,
+            self._decoding_caches(),
             self.tokens,
             self.samplers,
             self.fallback_sampler,
@@ -66,3 +67,20 @@ class LeanPromptBatch(PromptProcessingBatch):  # type: ignore[misc]
         empty = type(self).empty(self.model, self.fallback_sampler, self.prefill_step_size)
         self.__dict__.update(empty.__dict__)
         return decoding
+
+    def _start(self, *args: Any) -> LeanGenerationBatch:
+        """Return the batch in which the rows decode."""
+        return LeanGenerationBatch(*args)
+
+    def _decoding_caches(self) -> list[Any]:
+        """Return the caches that the rows decode with."""
+        return self.prompt_cache
+
+    def _growing(self) -> Iterator[Any]:
+        """Yield the caches that grow by `step`, and copy all that is there whenever they do."""
+        return (cache for cache in self.prompt_cache if type(cache) is BatchKVCache)
+
+    def _grow_at_once(self) -> None:
+        """Let caches take room for the rest of the prompts when they grow next."""
+        for cache in self._growing():
+            cache.step = -(-self.room // BatchKVCache.step) * BatchKVCache.step or 1

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.engine.infill import infill_tokens
 from core.engine.request import ChatPrompt, TextPrompt
-from core.errors import ContextTooLong
+from core.errors import BadRequest, ContextTooLong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -47,13 +47,17 @@ class PromptBuilder:
         """Return the prompt's tokens.
 
         Raises:
-            BadRequest: the chat template refuses the conversation, or there is none.
+            BadRequest: the chat template refuses the conversation, or there is none; or the prompt
+                has tokens that the model does not have.
             ContextTooLong: they leave no token to generate.
         """
         if isinstance(prompt, TextPrompt):
-            return Prompt(tokens=self._continued(prompt), boundaries=())
+            tokens = self._continued(prompt)
+            self._refuse_unknown(tokens, "prompt")
+            return Prompt(tokens=tokens, boundaries=())
         text = self._tokenizer.render(prompt)
         tokens = self._encode(text, special=False)
+        self._refuse_unknown(tokens, "messages")
         boundaries = self._boundaries(prompt, tokens) if self._find_boundaries else ()
         return Prompt(tokens=tokens, boundaries=boundaries, ending=text[-_ENDING:])
 
@@ -81,7 +85,7 @@ class PromptBuilder:
         fits = at_least < self._context
         tokens = self._tokenizer.encode(text, special=special) if fits else []
         self._check(len(tokens) or at_least, exact=bool(tokens))
-        return tokens or [min(self._tokenizer.eos_ids)]  # a text may tokenize to nothing
+        return tokens or [self._first_token()]  # a text may tokenize to nothing
 
     def _check(self, count: int, *, exact: bool = True) -> None:
         """Refuse a prompt that leaves no token to generate."""
@@ -91,6 +95,20 @@ class PromptBuilder:
                 f"of {self._context} must hold it and at least one more.",
                 prompt_tokens=count,
                 limit=self._context,
+            )
+
+    def _first_token(self) -> int:
+        if not self._tokenizer.eos_ids:
+            raise BadRequest("The prompt has no tokens.", field="prompt")
+        return min(self._tokenizer.eos_ids)
+
+    def _refuse_unknown(self, tokens: list[int], field: str) -> None:
+        """Refuse what would be read past the end of the model's embedding."""
+        if unknown := self._tokenizer.unknown(tokens):
+            raise BadRequest(
+                f"The prompt has {unknown}.",
+                field=field,
+                hint="The tokenizer does not belong to these weights: download the model again.",
             )
 
     def _boundaries(self, prompt: ChatPrompt, tokens: list[int]) -> tuple[int, ...]:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal, cast
 from core.engine.adapters import find_adapter
 from core.engine.request import SamplingParams, ToneCurve
 from core.errors import BackendMissing
+from core.fit.batching import BatchingShelf
 from core.machine.compute import ComputePlan, prepare_compute
 from core.offline import offline_switch
 from core.units import GIB
@@ -182,5 +183,6 @@ def start_engine(
             grammar=settings.grammar,
             prefill=cast(Literal["latency", "throughput"], settings.prefill),
         ),
+        shelf=BatchingShelf.in_cache(cache),
         meanwhile=meanwhile,
     )

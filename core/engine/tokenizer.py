@@ -16,6 +16,7 @@ from core.engine.spelling import find_spelling, spelled_bytes
 from core.engine.template import ChatTemplate
 from core.engine.tokenizer_card import CardShelf, TokenizerCard, make_card
 from core.errors import BadRequest
+from core.fit.weights import local_tensors, vocabulary_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
     from core.engine.infill import InfillFormat
     from core.engine.request import ChatPrompt
     from core.engine.spelling import Spelling
+
+
+_NAMED = 5  # ids that a message names
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +78,10 @@ class Tokenizer:
         longest_token: bytes of the longest token; n bytes of text are at least n / that tokens.
         template: source of the chat templates; empty: there is none, or it is Python code.
         thinking: what `enable_thinking` is when a conversation does not say.
+        size: ids that the model has, from 0; None: not known, and every id counts as one.
     """
+
+    size: int | None = None
 
     def __init__(
         self,
@@ -105,7 +112,7 @@ class Tokenizer:
 
     @classmethod
     def load(cls, folder: Path, *, eos_ids: Any, shelf: CardShelf | None) -> Tokenizer:
-        """Return the tokenizer of a model folder.
+        """Return the tokenizer of a model folder, limited to the ids that its weights have.
 
         Args:
             folder: the model's.
@@ -115,6 +122,13 @@ class Tokenizer:
         Raises:
             Exception: what transformers raises on files that it cannot use.
         """
+        tokenizer = cls._load(folder, eos_ids, shelf)
+        if (rows := vocabulary_rows(local_tensors(folder, needed=False))) is not None:
+            tokenizer.limit(rows)
+        return tokenizer
+
+    @classmethod
+    def _load(cls, folder: Path, eos_ids: Any, shelf: CardShelf | None) -> Tokenizer:
         if (card := shelf.find(folder) if shelf else None) is None:
             wrapper = load_tokenizer(folder, eos_ids)
             if (card := make_card(wrapper)) is None:
@@ -154,6 +168,33 @@ class Tokenizer:
             thinking=bool(wrapper.has_thinking),
         )
 
+    def limit(self, size: int) -> None:
+        """Leave out the ids that a model does not have: nothing can be looked up by them.
+
+        Args:
+            size: ids that it has, from 0.
+        """
+        self.size = size if self.size is None else min(size, self.size)
+        self.eos_ids = frozenset(self.known(self.eos_ids))
+
+    def known(self, tokens: Iterable[int]) -> list[int]:
+        """Return the tokens that the model has, in their order."""
+        return [token for token in tokens if self._has(token)]
+
+    def unknown(self, tokens: Iterable[int]) -> str | None:
+        """Say which tokens the model does not have; None: it has all."""
+        missing = sorted({token for token in tokens if not self._has(token)})
+        if not missing:
+            return None
+        more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+        return (
+            f"the token ids {', '.join(map(str, missing[:_NAMED]))}{more}, but this model's "
+            f"vocabulary has the ids 0 to {(self.size or 0) - 1}"
+        )
+
+    def _has(self, token: int) -> bool:
+        return token >= 0 and (self.size is None or token < self.size)
+
     @property
     def has_chat_template(self) -> bool:
         """Whether conversations can be rendered."""
@@ -173,8 +214,9 @@ class Tokenizer:
         return partial(self._codec.decode, keep=frozenset(n for n in ids if n is not None))
 
     def token_id(self, token: str) -> int | None:
-        """Return the number of a token of the vocabulary, or None."""
-        return self._codec.token_id(token)
+        """Return the number of a token that the model has, or None."""
+        number = self._codec.token_id(token)
+        return number if number is not None and self._has(number) else None
 
     def piece(self, token: int) -> str:
         """Return a token as the vocabulary spells it (`▁Hello`); empty: it has no such number."""
@@ -302,10 +344,10 @@ class _WrappedCodec:
 
     def decode(self, tokens: Sequence[int], *, keep: frozenset[int]) -> str:
         with self._lock:
-            if keep:
-                special = set(self._wrapper.all_special_ids) - keep
-                tokens = [t for t in tokens if t not in special]
-            text: str = self._wrapper.decode(list(tokens), skip_special_tokens=not keep)
+            # A model may have more ids than its tokenizer, and Python tokenizers fail on those.
+            dropped = set(self._wrapper.all_special_ids) - keep if keep else set()
+            tokens = [t for t in tokens if t in self._ids and t not in dropped]
+            text: str = self._wrapper.decode(tokens, skip_special_tokens=not keep)
             return text
 
     def token_id(self, token: str) -> int | None:
@@ -315,7 +357,12 @@ class _WrappedCodec:
 
     def piece(self, token: int) -> str:
         with self._lock:
-            return self._wrapper.convert_ids_to_tokens(token) or ""
+            known = token in self._ids
+            return self._wrapper.convert_ids_to_tokens(token) or "" if known else ""
+
+    @cached_property
+    def _ids(self) -> frozenset[int]:
+        return frozenset(self._wrapper.get_vocab().values())
 
     def token_bytes(self, token: int) -> bytes:
         # Code of its own may spell tokens in any way; what it decodes one to is always right, but

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from core.engine.batch import BatchRunner, StepToken, Taken
 from core.engine.cache.snapshot import KvSnapshot
 from core.engine.cache.store import Hit
+from core.engine.device import is_out_of_memory
 from core.engine.events import (
     Finished,
     FinishReason,
@@ -99,7 +100,7 @@ class Worker:
         self._families: set[Family] = set()  # those whose KV is held
         self._numbers = count(-1, -1)  # of rows that are not in the batch yet
         self._pacing = Pacing(preference=preference, most=most_prefill(loaded))
-        self._lane: Lane = "batched" if inbox.scheduler.cap > 1 else "serial"
+        self._lane: Lane = loaded.info.batching.lane
         self._tokens_at_failure = -1
 
     def turn(self) -> None:
@@ -355,7 +356,7 @@ class Worker:
         self._forget_families()
         self.kv_bytes = 0
         given_up = rows
-        if _is_out_of_memory(error):
+        if is_out_of_memory(error):
             self._cache.shrink(0)
             self._runner.rest()
             fruitless = self._tokens_at_failure == self.counters.generated_tokens
@@ -396,13 +397,6 @@ def _reason(row: Row, *, ended: bool) -> FinishReason:
     if not ended and not row.output.stopped:
         return "length"
     return "tool_calls" if row.output.called else "stop"
-
-
-def _is_out_of_memory(error: Exception) -> bool:
-    if isinstance(error, MemoryError):
-        return True
-    words = ("malloc", "allocate", "out of memory", "insufficient memory", "bad_alloc")
-    return isinstance(error, RuntimeError) and any(w in str(error).lower() for w in words)
 
 
 def _run(work: Callable[[], Any], future: Future[Any]) -> None:

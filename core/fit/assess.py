@@ -22,6 +22,7 @@ from core.fit.speed import Prediction, predict
 
 if TYPE_CHECKING:
     from core.figures import FigureStore
+    from core.fit.batching import Batching, BatchingShelf
     from core.fit.candidate import Candidate
     from core.fit.host import Host
     from core.fit.weights import Storage
@@ -83,6 +84,8 @@ class Assessment:
     """What was measured of it on this machine; None: nothing."""
     notes: tuple[str, ...]
     """What is not exact, one sentence each."""
+    batching: Batching | None = None
+    """How rows run together on it, as an engine tried it on this machine; None: none did."""
     advice: str | None = None
     """How to make it fit, as what follows "use"; None: it fits."""
 
@@ -108,13 +111,21 @@ class Assessment:
 class Assessor:
     """Assesses one model on any number of machines; what was replayed once is remembered."""
 
-    def __init__(self, candidate: Candidate, *, figures: FigureStore | None = None) -> None:
+    def __init__(
+        self,
+        candidate: Candidate,
+        *,
+        figures: FigureStore | None = None,
+        shelf: BatchingShelf | None = None,
+    ) -> None:
         """Take the model.
 
         Args:
             candidate: the model.
             figures: what was measured on this machine; None: do not look.
+            shelf: what engines tried on this machine; None: do not look.
         """
+        self._shelf = shelf
         self._candidate = candidate
         self._figures = figures
         self._estimators: dict[Computing, Estimator] = {}
@@ -138,6 +149,7 @@ class Assessor:
 
     def _assess(self, host: Host, question: Question, context: int) -> Assessment:
         estimator = self._estimator(host, question)
+        batching = self._batching(host)
         return Assessment(
             candidate=self._candidate,
             host=host,
@@ -153,7 +165,8 @@ class Assessor:
             window=self.window,
             prediction=predict(estimator, host.speed, context=context, rows=question.rows),
             measured=self._measured(host, context, question.rows),
-            notes=self._notes(host, estimator),
+            notes=self._notes(host, estimator, batching, question),
+            batching=batching,
         )
 
     def context(self, question: Question) -> int:
@@ -197,8 +210,17 @@ class Assessor:
             self._figures, self._candidate, host.machine, context=context, rows=rows
         )
 
-    def _notes(self, host: Host, estimator: Estimator) -> tuple[str, ...]:
-        told = (host.note, quantized_note(estimator))
+    def _batching(self, host: Host) -> Batching | None:
+        if self._shelf is None or host.machine is None or self._candidate.folder is None:
+            return None
+        return self._shelf.find(self._candidate.folder, host.machine.backend)
+
+    def _notes(
+        self, host: Host, estimator: Estimator, batching: Batching | None, question: Question
+    ) -> tuple[str, ...]:
+        told = [host.note, quantized_note(estimator)]
+        if question.rows > 1 and batching and batching.lane == "serial":
+            told.append(f"The {question.rows} rows would run one after the other on this model.")
         return (*self._candidate.notes, *filter(None, told))
 
 

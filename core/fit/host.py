@@ -109,7 +109,7 @@ def sku_host(sku: Sku, budget_gb: float | None = None) -> Host:
         memory_bytes=sku.memory_bytes,
         usable_bytes=sku.usable_bytes if budget_gb is None else int(budget_gb * 1e9),
         gpu=True,
-        speed=Speed(bandwidth=sku.bandwidth, fp16=sku.fp16),
+        speed=sku.speed,
         sku=sku,
     )
 

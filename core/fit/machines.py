@@ -45,6 +45,13 @@ class Sku:
     """Which of `bandwidth` and `fp16` no text of Apple's gives."""
 
     @property
+    def speed(self) -> Speed:
+        """How fast it reads and multiplies."""
+        return Speed(
+            bandwidth=self.bandwidth, fp16=self.fp16, expert_layer=_expert_layer(self.chip)
+        )
+
+    @property
     def name(self) -> str:
         """For people and for `--sku`: `M4 Pro 48 GB (20-core GPU)`."""
         return f"{self.chip} {self.memory_bytes // GIB} GB ({self.gpu_cores}-core GPU)"
@@ -63,6 +70,8 @@ class Speed:
     """Bytes a second."""
     fp16: float | None
     """Operations a second in half precision."""
+    expert_layer: float = 0.0
+    """Seconds that a layer of experts takes in a decode step, beside the reads."""
 
 
 def working_set_bytes(memory_bytes: int) -> int:
@@ -123,7 +132,22 @@ def speed_of(machine: Machine) -> Speed:
     same = [sku for sku in mine if sku.memory_bytes == machine.memory_bytes] or mine
     if machine.backend != "metal" or not same:
         return Speed(bandwidth=None, fp16=None)
-    return Speed(bandwidth=min(sku.bandwidth for sku in same), fp16=min(sku.fp16 for sku in same))
+    return Speed(
+        bandwidth=min(sku.bandwidth for sku in same),
+        fp16=min(sku.fp16 for sku in same),
+        expert_layer=_expert_layer(chip),
+    )
+
+
+def _expert_layer(chip: str) -> float:
+    """Return the seconds that a layer of experts takes beside the reads.
+
+    Args:
+        chip: like `M4 Pro`.
+    """
+    known = _data()["expert_layer"]
+    microseconds: float = known.get(chip.partition(" ")[0], known["later"])
+    return microseconds * 1e-6
 
 
 def data_checked_on() -> str:
@@ -133,6 +157,7 @@ def data_checked_on() -> str:
     return found[1] if found else "unknown"
 
 
+@cache
 def _data() -> dict[str, Any]:
     import tomllib
 

@@ -3,7 +3,8 @@
 Decoding reads every active weight and the KV of each row once a token: it is bound by bandwidth.
 Prefill multiplies each token with every active weight: it is bound by operations. The shares of the
 advertised figures that MLX reaches are means over published runs of mlx-lm; `docs/fit.md` lists
-them beside the predictions.
+them beside the predictions. Layers of experts take time beyond their reads, which depends on the
+chip (`machines.toml`).
 """
 
 from __future__ import annotations
@@ -48,20 +49,24 @@ def predict(estimator: Estimator, speed: Speed, *, context: int, rows: int) -> P
     """
     if speed.bandwidth is None:
         return None
-    step = _decode_seconds(estimator, speed.bandwidth, context, rows)
+    step = _decode_seconds(estimator, speed, context, rows)
     prefill = None
     if speed.fp16 is not None:
-        alone = _decode_seconds(estimator, speed.bandwidth, context, 1)
+        alone = _decode_seconds(estimator, speed, context, 1)
         prefill = _prefill_seconds(estimator, speed.bandwidth, speed.fp16, context)
         return Prediction(decode=rows / step, prefill=context / prefill, ttft=prefill + alone)
     return Prediction(decode=rows / step, prefill=None, ttft=None)
 
 
-def _decode_seconds(estimator: Estimator, bandwidth: float, context: int, rows: int) -> float:
-    """Return what a step of all rows takes."""
+def _decode_seconds(estimator: Estimator, speed: Speed, context: int, rows: int) -> float:
+    """Return what a step of all rows takes, on a machine whose bandwidth is known."""
+    assert speed.bandwidth is not None
+    layers = estimator.shape.layers
+    experts = sum(layer.feed is not None and layer.feed.experts > 0 for layer in layers)
     read = estimator.weights.read_bytes(estimator.computing.storage, rows)
     read += rows * sum(layer.bytes(context) for layer in estimator.kv.layers)
-    return read / (BANDWIDTH_SHARE * bandwidth) + len(estimator.shape.layers) * LAYER_SECONDS
+    beside = len(layers) * LAYER_SECONDS + experts * speed.expert_layer
+    return read / (BANDWIDTH_SHARE * speed.bandwidth) + beside
 
 
 def _prefill_seconds(estimator: Estimator, bandwidth: float, fp16: float, context: int) -> float:

@@ -54,6 +54,8 @@ _EMBEDDING = re.compile(
 # Looked up, never multiplied: one row a token.
 _LOOKED_UP = re.compile(r"embed_tokens_per_layer|ngram_embeddings|(^|\.)wpe\.")
 _HEAD = re.compile(r"(^|\.)(lm_head|embed_out|output)\.")
+# An output head for sure: `output` stands in layers, too.
+_OWN_HEAD = re.compile(r"(^|\.)(lm_head|embed_out)\.weight$")
 _EXPERT = re.compile(r"(?:^|\.)experts\.(\d+)\.")
 _READ_SUMS = ("always_parameters", "expert_parameters", "always_bytes", "expert_bytes")
 _STACKED = re.compile(r"(^|\.)(switch_mlp|experts)\.")
@@ -137,19 +139,38 @@ class Weights:
         return self.float_bytes if storage == "stored" else 4
 
 
-def local_tensors(folder: Path) -> list[Tensor]:
+def local_tensors(folder: Path, *, needed: bool = True) -> list[Tensor]:
     """Return the tensors of a model folder: of the files that mlx-lm loads.
+
+    Args:
+        folder: the model's.
+        needed: whether there must be some.
 
     Raises:
         BadModelFiles: there are none, or a file that is missing, broken or cut short.
     """
     files = sorted(folder.glob("model*.safetensors"))
-    if not files:
+    if not files and needed:
         raise BadModelFiles(
             f"There are no weights (model*.safetensors) in {folder}.",
             hint="Download the model again, or name a folder that holds one.",
         )
     return [tensor for file in files for tensor in parse_header(read_header(file), str(file))]
+
+
+def vocabulary_rows(tensors: Iterable[Tensor]) -> int | None:
+    """Return how many token ids a model has rows for: in the embedding and in the output head.
+
+    None: neither was found. What `sanitize` cuts off is not known here.
+    """
+    rows = [
+        tensor.shape[0]
+        for tensor in tensors
+        if len(tensor.shape) == 2
+        and not (_LAYER.search(tensor.name) or _LEFT_OUT.search(tensor.name))
+        and (_EMBEDDING.search(tensor.name) or _OWN_HEAD.search(tensor.name))
+    ]
+    return min(rows, default=None)
 
 
 def parse_header(header: Mapping[str, Any], source: str) -> Iterator[Tensor]:

@@ -190,6 +190,8 @@ class Encoder:
         return self._end
 
     def _finish(self, tokens: list[int], spans: list[tuple[int, int]]) -> Encoded:
+        if unknown := self._tokenizer.unknown(tokens):
+            raise RowProblem(f"it has {unknown}")
         mask = bytearray(len(tokens))
         for start, end in spans:
             mask[start:end] = b"\1" * (end - start)

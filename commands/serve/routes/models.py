@@ -18,7 +18,7 @@ from commands.serve.wire.openai.listing import (
     ModelList,
     ModelRow,
 )
-from core.engine.features import Feature, facts_of
+from core.engine.features import Feature, batch_mode, facts_of
 
 if TYPE_CHECKING:
     from commands.serve.serving import Serving
@@ -65,7 +65,7 @@ def served_model(serving: Serving) -> ModelRow:
         created=int(serving.options.started_at),
         owned_by="mlxbun",
         context_window=info.context_window,
-        batch_mode="batch" if serving.settings.batch > 1 else "off",
+        batch_mode=batch_mode(info, batch=serving.settings.batch),
         gen_defaults=GenerationDefaults(
             temperature=defaults.temperature or 0.0,
             top_p=defaults.top_p or 0.0,

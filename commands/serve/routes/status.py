@@ -10,12 +10,13 @@ from litestar import MediaType, Request, Response, get, head
 
 from commands.serve.openapi import build_document, documented
 from commands.serve.wire import status
+from core.engine.features import batch_mode
 from core.errors import EngineStopped
 from core.units import GB
 
 if TYPE_CHECKING:
     from commands.serve.serving import Serving
-    from core.engine.info import EngineStats
+    from core.engine.info import EngineStats, ModelInfo
 
 _ENDPOINTS = [
     "POST /v1/chat/completions",
@@ -93,7 +94,7 @@ async def stats(request: Request[Any, Any, Any]) -> Response[bytes]:
             prompt_cache=_prompt_cache(now),
             kv_quant=status.KvQuantStats(),
             admission=_admission(serving, now),
-            batch=_batch(now, info.weights_bytes),
+            batch=_batch(now, info),
             memory=status.MemoryStats(
                 active_bytes=now.memory_bytes,
                 peak_bytes=now.memory_peak_bytes,
@@ -138,16 +139,19 @@ def _admission(serving: Serving, now: EngineStats) -> status.AdmissionStats:
     )
 
 
-def _batch(now: EngineStats, weights_bytes: int) -> status.BatchStats:
+def _batch(now: EngineStats, info: ModelInfo) -> status.BatchStats:
+    mode = batch_mode(info, batch=now.batch)
     return status.BatchStats(
         configured=now.batch,
-        mode="batch" if now.batch > 1 else "off",
-        batched=now.batch > 1,
+        mode=mode,
+        batched=mode == "batch",
+        prompts="together" if info.batching.mode == "padded" else "one by one",
+        reason=info.batching.reason,
         active_rows=now.active_rows,
         pending_rows=now.waiting_rows,
         submitted_rows=now.submitted_rows,
         kv_bytes=now.kv_bytes,
-        kv_budget_bytes=max(0, now.memory_budget_bytes - weights_bytes),
+        kv_budget_bytes=max(0, now.memory_budget_bytes - info.weights_bytes),
     )
 
 

@@ -62,8 +62,15 @@ class BatchStats(Struct, kw_only=True):
     """The rows that are decoded together."""
 
     configured: int
-    mode: Literal["off", "serial", "batch"]
+    mode: Annotated[
+        Literal["off", "serial", "batch"],
+        Meta(description="off: --batch 1; serial: the model answers one request at a time"),
+    ]
     batched: Annotated[bool, Meta(description="whether rows are decoded together")]
+    prompts: Annotated[
+        Literal["together", "one by one"], Meta(description="how prompts are computed")
+    ]
+    reason: Annotated[str | None, Meta(description="why the model does not run otherwise")]
     active_rows: int
     pending_rows: int
     submitted_rows: int

@@ -15,7 +15,6 @@ from mlx_lm.models.cache import (
     CacheList,
     KVCache,
     QuantizedKVCache,
-    can_trim_prompt_cache,
     trim_prompt_cache,
 )
 
@@ -31,14 +30,14 @@ class KvSnapshot:
     def __init__(self, caches: list[Any]) -> None:
         self._caches = caches
         self.nbytes = sum(int(cache.nbytes) for cache in caches)
-        self.can_be_cut = bool(can_trim_prompt_cache(caches))
+        self.can_be_cut = all(map(_can_be_cut, caches))
         # The arrays are slices of the batch's until they are computed, and would keep all of it.
         # Asynchronously: nobody waits for them now.
         mx.async_eval([cache.state for cache in caches])  # type: ignore[no-untyped-call]
 
     def prefix(self, length: int, of: int) -> list[Any]:
         """Return caches that hold the first `length` of its `of` tokens, sharing its arrays."""
-        caches = [_fork(cache) for cache in self._caches]
+        caches = [fork(cache) for cache in self._caches]
         if length < of:
             trim_prompt_cache(caches, of - length)
         return caches
@@ -53,7 +52,7 @@ class SharedKv(KVCache):  # type: ignore[misc]
     @classmethod
     def merge(cls, caches: list[Any]) -> BatchKVCache:
         """Return the batch of some rows."""
-        if len(caches) > 1:
+        if len(caches) > 1 or caches[0].keys is None:
             return BatchKVCache.merge(caches)
         (cache,) = caches
         batch = BatchKVCache([0])
@@ -65,15 +64,43 @@ class SharedKv(KVCache):  # type: ignore[misc]
         return batch
 
 
-def _fork(cache: Any) -> Any:
-    """Return a cache of its own length on the same arrays."""
+def fork(cache: Any) -> Any:
+    """Return a cache of its own length on the same arrays.
+
+    A batch merges it in by copying. Whatever writes to a cache in place needs `copy.deepcopy`.
+    """
     if isinstance(cache, CacheList):
-        return CacheList(*map(_fork, cache.caches))
+        return CacheList(*map(fork, cache.caches))
     if type(cache) is not KVCache:
         return copy.copy(cache)
     shared = SharedKv()
     shared.keys, shared.values, shared.offset = cache.keys, cache.values, cache.offset
     return shared
+
+
+def compact(caches: list[Any]) -> list[Any]:
+    """Return plain caches of exactly their tokens, without the room that they keep for more."""
+    return [_compact(cache) for cache in caches]
+
+
+def _compact(cache: Any) -> Any:
+    if isinstance(cache, CacheList):
+        return CacheList(*map(_compact, cache.caches))
+    if type(cache) not in (KVCache, SharedKv) or cache.keys is None:
+        return cache
+    exact = KVCache()
+    exact.keys = mx.contiguous(cache.keys[..., : cache.offset, :])
+    exact.values = mx.contiguous(cache.values[..., : cache.offset, :])
+    exact.offset = cache.offset
+    return exact
+
+
+def _can_be_cut(cache: Any) -> bool:
+    """Return whether a cache can forget its last tokens.
+
+    A chunked cache that has dropped its first ones lacks what an earlier token looks at.
+    """
+    return bool(cache.is_trimmable()) and not getattr(cache, "start_position", 0)
 
 
 def always_cuttable(caches: list[Any]) -> bool:

@@ -111,7 +111,9 @@ class GrammarConstraint:
         self._is_fresh = True
         start = self._clock()
         self._limits = bool(self._matcher.fill_next_token_bitmask(self._mask, 0))
-        if self._limits and not self._mask.any():
+        # Without a token that ends an answer, nothing is left at the end of the text.
+        ended = self._begun and self._matcher.is_completed()
+        if self._limits and not ended and not self._mask.any():
             self._lose("no token of the model can continue the text that the grammar allows")
         self._watch(start)
 

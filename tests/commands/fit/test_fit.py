@@ -87,6 +87,22 @@ def test_json_holds_every_number(large: str, environ: Environ) -> None:
     assert found["measured"] is None
 
 
+def test_a_model_that_was_never_loaded_was_not_tried_in_a_batch(
+    tiny_model: str, environ: Environ
+) -> None:
+    found = told_one(tiny_model, environ=environ)
+    assert (found["lane"], found["lane_reason"]) == ("not tried", None)
+    assert "batching     not tried" in mlxbun("fit", tiny_model, environ=environ).stdout
+
+
+def test_what_a_load_has_tried_is_told(tiny_model: str, environ: Environ) -> None:
+    asked = ("generate", "hi", "--model", tiny_model, "--max-tokens", "1")
+    assert mlxbun(*asked, environ=environ).returncode == 0
+    assert told_one(tiny_model, environ=environ)["lane"] == "batched"
+    shown = mlxbun("fit", tiny_model, environ=environ).stdout
+    assert "batching     requests run together" in shown
+
+
 def test_what_does_not_fit_ends_with_four(large: str, environ: Environ) -> None:
     done = mlxbun("fit", large, "--sku", "M1 8", environ=environ)
     assert done.returncode == 4

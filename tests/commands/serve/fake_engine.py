@@ -15,6 +15,7 @@ from core.engine.info import ComputeInfo, EngineStats, ModelInfo
 from core.engine.parsing import Piece
 from core.engine.request import GenerationRequest, SamplingParams
 from core.errors import EngineStopped, MlxbunError
+from core.fit.batching import Batching
 
 
 @dataclass(kw_only=True)
@@ -59,6 +60,8 @@ class FakeEngine:
     """On the model, by its name."""
     forms: bool = True
     """Whether forms are enforced."""
+    batching: Batching = field(default_factory=lambda: Batching(mode="padded"))
+    """How rows run together on the model."""
 
     def __post_init__(self) -> None:
         self.requests: list[GenerationRequest] = []
@@ -83,6 +86,7 @@ class FakeEngine:
             tools=self.able,
             reasoning=self.able,
             forms=self.forms,
+            batching=self.batching,
         )
 
     @property

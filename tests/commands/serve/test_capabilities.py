@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from core.engine.features import Feature, facts_of, placement
+from core.fit.batching import Batching
 from tests.commands.serve.fake_engine import FakeEngine
 from tests.commands.serve.live import live_server
 
@@ -43,6 +44,33 @@ def test_a_serial_server_says_why() -> None:
         rows = {row["feature"]: row for row in _table(client)["features"]}
     assert rows["chat"]["lane"] == "serial"
     assert "--batch 1" in rows["chat"]["reason"]
+
+
+WHY = "The architecture gemma2 fails in a batch."
+
+
+def test_a_model_that_does_not_batch_is_said_to_run_serially_everywhere() -> None:
+    engine = FakeEngine(batching=Batching(mode="serial", reason=WHY))
+    with live_server(engine) as base, httpx.Client(base_url=base, trust_env=False) as client:
+        table, stats = _table(client), client.get("/stats").json()["batch"]
+        model = client.get("/v1/models").json()["data"][0]
+    rows = {row["feature"]: row for row in table["features"]}
+    assert table["batch"] == stats["configured"] == 8
+    assert (rows["chat"]["lane"], rows["chat"]["reason"]) == ("serial", WHY)
+    assert rows["tools"]["with"]["logprobs"] == {"lane": "serial", "reason": WHY}
+    assert (stats["mode"], stats["batched"], stats["reason"]) == ("serial", False, WHY)
+    assert stats["prompts"] == "one by one"
+    assert model["batch_mode"] == "serial"
+
+
+def test_prompts_one_by_one_are_told_and_still_batched() -> None:
+    engine = FakeEngine(batching=Batching(mode="joined", reason=WHY))
+    with live_server(engine) as base, httpx.Client(base_url=base, trust_env=False) as client:
+        table, stats = _table(client), client.get("/stats").json()["batch"]
+        model = client.get("/v1/models").json()["data"][0]
+    assert {row["lane"] for row in table["features"]} == {"batched", "refused"}
+    assert (stats["mode"], stats["prompts"]) == ("batch", "one by one")
+    assert model["batch_mode"] == "batch"
 
 
 def test_a_model_without_a_reasoning_channel_is_not_said_to_reason() -> None:

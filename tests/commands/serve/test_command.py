@@ -22,6 +22,7 @@ from commands._shared.session import Session
 from commands.serve import serve
 from commands.serve.listener import bind, listen
 from core.errors import AddressInUse
+from core.fit.batching import Batching
 from core.paths import Paths
 from core.settings import Settings
 from tests.commands.serve.fake_engine import FakeEngine
@@ -104,6 +105,20 @@ def test_what_it_tells_a_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert draining == {"schema": 1, "event": "draining", "running": 2}
     assert cut == {"schema": 1, "event": "cut", "running": 1}
     assert done == {"schema": 1, "event": "done"}
+
+
+def test_the_banner_says_why_a_model_runs_one_request_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    why = "The architecture gemma2 fails in a batch."
+    engine = FakeEngine(batching=Batching(mode="serial", reason=why))
+    monkeypatch.setattr(core.engine.start, "open_engine", lambda *_a, **_k: engine)
+    monkeypatch.setattr("commands.serve.run.run_server", lambda *_a, **_k: None)
+    told = _run(["--port", "0"], tmp_path).stderr
+    assert "answers one request at a time, whatever --batch says" in told
+    assert why in told
+    listening = json.loads(_run(["--port", "0", "--json"], tmp_path).stdout.splitlines()[0])
+    assert (listening["lane"], listening["lane_reason"]) == ("serial", why)
 
 
 _SERVE = """

@@ -43,6 +43,15 @@ def test_the_batch_cap_itself_is_measured() -> None:
     assert make_plan(Wishes(), limits(batch=3)).rows == (1, 2, 3)
 
 
+def test_a_model_that_does_not_batch_is_measured_with_one_row() -> None:
+    plan = make_plan(Wishes(), limits(serial="It fails in a batch."))
+    assert plan.rows == (1,)
+    assert plan.notes == (
+        "The model allows 1 rows: measured instead of 2, 4, 8.",
+        "It fails in a batch.",
+    )
+
+
 def test_a_small_context_holds_prompt_and_answer_of_decoding() -> None:
     plan = make_plan(Wishes(tokens=1000), limits(context=64))
     assert plan.decode_prompt + plan.tokens == 64

@@ -12,6 +12,7 @@ import pytest
 from core.engine.engine import Engine, EngineOptions
 from core.engine.loader import load
 from core.engine.request import SamplingParams
+from core.fit.batching import BatchingShelf
 from core.machine.compute import ComputePlan
 from core.machine.probe import probe_machine
 from tests.tiny import make_model
@@ -33,9 +34,11 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def open_tiny(tiny_folder: Path) -> Iterator[OpenEngine]:
+def open_tiny(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenEngine]:
     """Return a function that opens an engine; all are closed at the end."""
     engines: list[Engine] = []
+    # One for all tests: a model is tried in a batch once.
+    kept = BatchingShelf(tmp_path_factory.getbasetemp() / "batching")
 
     def open_engine(
         folder: Path | None = None, *, plan: ComputePlan = PLAN, **options: Any
@@ -48,7 +51,8 @@ def open_tiny(tiny_folder: Path) -> Iterator[OpenEngine]:
             defaults=options.pop("defaults", SamplingParams()),
             memory_budget_gb=options.pop("memory_budget_gb", None),
         )
-        engines.append(Engine(loader, EngineOptions(**options)))
+        shelf = options.pop("shelf", kept)
+        engines.append(Engine(loader, EngineOptions(**options), shelf=shelf))
         return engines[-1]
 
     yield open_engine

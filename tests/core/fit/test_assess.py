@@ -10,6 +10,7 @@ import pytest
 from core.figures import Figure, FigureStore, MachineIdentity
 from core.fit.advice import verdict
 from core.fit.assess import STEP_ROWS, STEP_TOKENS, Assessment, Assessor, Question
+from core.fit.batching import Batching, BatchingShelf
 from core.fit.candidate import read_candidate
 from core.fit.config import NO_LIMIT
 from core.fit.host import Host, find_host, host_of, sku_host
@@ -81,6 +82,21 @@ def test_a_known_model_has_its_known_sizes(packed: Assessor, plain: Assessor) ->
     four = packed.assess(mac("M4 Max 64"), question)
     assert four.candidate.weights.parameters == 8_030_261_248
     assert 8 * four.memory.weights_bytes / 8_030_261_248 == pytest.approx(4.5, abs=0.001)
+
+
+def test_what_an_engine_has_tried_here_is_told_here_only(packed: Assessor, tmp_path: Path) -> None:
+    candidate = packed._candidate
+    shelf = BatchingShelf(tmp_path)
+    here, question = host_of(plan_of(), None), Question(context=256, rows=2)
+    assessor = Assessor(candidate, shelf=shelf)
+    assert assessor.assess(here, question).batching is None
+    serial = Batching(mode="serial", reason="It fails in a batch.")
+    assert candidate.folder
+    shelf.keep(candidate.folder, EPYC.backend, serial)
+    found = assessor.assess(here, question)
+    assert found.batching == serial
+    assert any("one after the other" in note for note in found.notes)
+    assert assessor.assess(mac("M4 Max 64"), question).batching is None
 
 
 def test_the_verdict_of_what_fits(packed: Assessor) -> None:

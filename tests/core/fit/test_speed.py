@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
@@ -12,6 +13,7 @@ from core.fit.machines import Speed, find_skus
 from core.fit.memory import Computing, Estimator
 from core.fit.speed import BANDWIDTH_SHARE, FP16_SHARE, predict, prefill_operations
 from tests.core.fit.large import llama_8b
+from tests.core.fit.mixtures import PUBLISHED, Run, estimator_of
 from tests.core.fit.test_assess import assessor_of
 
 FAST = Speed(bandwidth=400e9, fp16=10e12)
@@ -34,6 +36,37 @@ def test_decoding_is_near_published_runs(assessor: Assessor, mac: str, measured:
     predicted = assessor.assess(sku_host(sku), Question(context=512)).prediction
     assert predicted is not None
     assert predicted.decode == pytest.approx(measured, rel=0.2)
+
+
+def predicted_decode(run: Run) -> float:
+    (sku,) = find_skus(run.mac)
+    predicted = predict(estimator_of(run), sku.speed, context=run.context, rows=1)
+    assert predicted is not None
+    return predicted.decode
+
+
+@pytest.mark.parametrize("run", PUBLISHED, ids=lambda run: f"{run.model}-{run.bits}-{run.mac}")
+def test_mixtures_are_near_published_runs(run: Run) -> None:
+    assert 0.7 < predicted_decode(run) / run.decode < 1.3
+
+
+def test_mixtures_are_predicted_neither_too_fast_nor_too_slow_on_average() -> None:
+    ratios = [predicted_decode(run) / run.decode for run in PUBLISHED]
+    assert fmean(ratios) == pytest.approx(1, abs=0.05)
+
+
+def test_the_docs_have_the_same_runs() -> None:
+    text = (Path(__file__).resolve().parents[3] / "docs" / "fit.md").read_text(encoding="utf-8")
+    for run in PUBLISHED:
+        chip = " ".join(run.mac.split(" ")[:2])
+        shown = f"{predicted_decode(run):.0f} / {run.decode:.0f}"
+        assert f"| {run.model}, {run.bits} bits | {chip} | {run.context:,} | {shown} |" in text
+
+
+def test_dense_models_do_not_depend_on_the_cost_of_experts(estimator: Estimator) -> None:
+    slow = Speed(bandwidth=400e9, fp16=10e12, expert_layer=1.0)
+    fast = predict(estimator, FAST, context=1024, rows=1)
+    assert predict(estimator, slow, context=1024, rows=1) == fast
 
 
 def test_an_unknown_bandwidth_predicts_nothing(estimator: Estimator) -> None:

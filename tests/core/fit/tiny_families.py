@@ -16,8 +16,13 @@ from typing import Any
 
 _DATA = json.loads(Path(__file__).with_name("families.json").read_text(encoding="utf-8"))
 
-# Kernels that only a GPU has, and a package that is not there.
-_NONE = {"bitnet", "muse_spark", "prism_hadamard_qwen35", "olmo"}
+# What cannot be built on a CPU, and why.
+UNBUILDABLE = {
+    "bitnet": "needs a Metal kernel",
+    "muse_spark": "needs a Metal kernel",
+    "olmo": "needs the package ai2-olmo",
+    "prism_hadamard_qwen35": "needs a Metal kernel",
+}
 
 
 def families() -> list[str]:
@@ -26,7 +31,7 @@ def families() -> list[str]:
     (folder,) = package.submodule_search_locations or [] if package else []
     found = sorted(Path(folder, "models").glob("*.py"))
     text = {file.stem: file.read_text(encoding="utf-8") for file in found}
-    return [name for name in text if name not in _NONE and "class ModelArgs" in text[name]]
+    return [name for name in text if name not in UNBUILDABLE and "class ModelArgs" in text[name]]
 
 
 def tiny_config(family: str) -> dict[str, Any]:

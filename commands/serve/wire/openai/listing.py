@@ -45,7 +45,10 @@ class ModelRow(Struct, kw_only=True):
     ] = UNSET
     owned_by: Literal["mlxbun"] | UnsetType = UNSET
     context_window: int | UnsetType = UNSET
-    batch_mode: Literal["off", "batch"] | UnsetType = UNSET
+    batch_mode: Annotated[
+        Literal["off", "serial", "batch"] | UnsetType,
+        Meta(description="off: --batch 1; serial: the model answers one request at a time"),
+    ] = UNSET
     gen_defaults: GenerationDefaults | UnsetType = UNSET
     capabilities: Capabilities | UnsetType = UNSET
     reasoning: bool | UnsetType = UNSET
