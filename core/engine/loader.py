@@ -6,9 +6,11 @@ Runs on the engine's thread: MLX arrays belong to the thread that made them.
 from __future__ import annotations
 
 import json
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
@@ -26,15 +28,15 @@ from core.engine.device import device_name, recommended_working_set
 from core.engine.info import ComputeInfo, ModelInfo
 from core.engine.measure import measure_kv
 from core.engine.request import SamplingParams, ToneCurve
+from core.engine.slim import import_tuner
 from core.engine.tokenizer import Tokenizer
-from core.errors import BadModelFiles, BadRequest, DoesNotFit, MlxbunError
+from core.errors import BackendMissing, BadModelFiles, BadRequest, DoesNotFit, MlxbunError
 from core.fit.admission import Admission, transient_bytes
 from core.registry.weights import check_weights, count_tensors
 from core.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from core.engine.tokenizer_card import CardShelf
     from core.machine.compute import ComputePlan
@@ -166,10 +168,9 @@ def mount_adapter(model: Any, folder: Path) -> None:
     Raises:
         BadModelFiles: the adapter's files are broken, or made for another model.
     """
-    from mlx_lm.tuner.utils import load_adapters
-
+    tuner = import_tuner()  # outside of the block: what fails here is not the adapter's fault
     try:
-        load_adapters(model, str(folder))
+        tuner.load_adapters(model, str(folder))
     # Foreign code on foreign files: whatever it raises, they cannot be used.
     except Exception as problem:
         reason = " ".join(str(problem).split())[:300]
@@ -186,17 +187,40 @@ def blaming_files(folder: Path) -> Iterator[None]:
 
     Raises:
         BadModelFiles: anything of that kind was raised.
+        BackendMissing: a Python package could not be imported, which is not the fault of the files.
     """
     try:
         yield
     except MlxbunError:
         raise
+    except ImportError as problem:
+        raise _import_failed(folder, problem) from problem
     # Foreign code on foreign files: whatever it raises, they cannot be used.
     except Exception as problem:
+        cause = problem.__cause__
+        # mlx-lm says "not supported" of an architecture whose own imports failed.
+        if isinstance(cause, ImportError) and not (cause.name or "").startswith("mlx_lm.models."):
+            raise _import_failed(folder, cause) from problem
         raise BadModelFiles(
             f"The model in {folder} cannot be loaded: {_one_line(problem)}",
             hint="Download it again, or check that mlx-lm supports this architecture.",
         ) from problem
+
+
+def _import_failed(folder: Path, problem: ImportError) -> MlxbunError:
+    """Return what to raise when something could not be imported while a model was loaded."""
+    where = [frame.filename for frame in traceback.extract_tb(problem.__traceback__)]
+    if any(Path(file).is_relative_to(folder) for file in where):
+        return BadModelFiles(
+            f"The Python code that comes with the model in {folder} cannot be imported: "
+            f"{_one_line(problem)}",
+            hint="Install the packages that its authors name, into the same environment as mlxbun.",
+        )
+    return BackendMissing(
+        f"A Python package that is needed for the model in {folder} cannot be imported: "
+        f"{_one_line(problem)}",
+        hint="Install what is missing into the same environment as mlxbun, or reinstall mlxbun.",
+    )
 
 
 def _describe_compute(plan: ComputePlan) -> ComputeInfo:
