@@ -6,6 +6,7 @@ import gc
 from typing import TYPE_CHECKING, Literal, cast
 
 from commands.chat.interrupts import end_program
+from core.engine.adapters import find_sound_adapter
 from core.engine.start import find_model, start_engine
 from core.errors import EngineStopped, MlxbunError, UsageProblem
 from core.machine.compute import prepare_compute
@@ -31,8 +32,10 @@ class Models:
         """Decide how to compute; that is done once in a process, before the first model.
 
         Raises:
-            MlxbunError: BackendMissing, or UsageProblem for a BLAS that cannot be used.
+            MlxbunError: BackendMissing, UsageProblem for a BLAS that cannot be used, or an adapter
+                that is not there or broken.
         """
+        find_sound_adapter(settings.adapter, cache=session.paths.cache)  # before a model is fetched
         self.name = ""
         self._session = session
         self._settings = settings
@@ -112,7 +115,11 @@ class Models:
 
     def _load(self, model: ModelRef) -> None:
         engine = start_engine(
-            model, plan=self._plan, settings=self._settings, cache=self._session.paths.cache
+            model,
+            plan=self._plan,
+            settings=self._settings,
+            cache=self._session.paths.cache,
+            on_note=self._console.note,
         )
         if not engine.info.has_chat_template:
             engine.close()

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
+from mlx import nn
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
 from mlx_lm.utils import (
     dequantize_model,
     get_total_parameters,
@@ -32,6 +34,7 @@ from core.engine.slim import import_tuner
 from core.engine.tokenizer import Tokenizer
 from core.errors import BackendMissing, BadModelFiles, BadRequest, DoesNotFit, MlxbunError
 from core.fit.admission import Admission, transient_bytes
+from core.registry.adapters import fit_to_layers, read_form, require_fit
 from core.registry.weights import check_weights, count_tensors
 from core.units import format_bytes
 
@@ -42,6 +45,15 @@ if TYPE_CHECKING:
     from core.machine.compute import ComputePlan
     from core.machine.threads import ThreadKeeper
 
+# What mlx-lm puts adapters on (`linear_to_lora_layers`).
+_ADAPTED = (
+    nn.Linear,
+    nn.QuantizedLinear,
+    nn.Embedding,
+    nn.QuantizedEmbedding,
+    SwitchLinear,
+    QuantizedSwitchLinear,
+)
 _NO_CONTEXT_LIMIT = 2**31 - 1
 _LEAST_CONTEXT = 64
 # What a step's transients are sized for: a prefill chunk, and rows that decode.
@@ -124,7 +136,7 @@ def load(
         parameters = int(get_total_parameters(model))
         loaded_as = _settle_weights(model, parameters, describe_storage(config), plan, budget)
         if adapter:
-            mount_adapter(model, adapter)
+            mount_adapter(model, adapter, model_id=model_id)
             loaded_as += f", adapter {adapter.name}"
         mx.eval(model.parameters())
         tokenizer = text.result()
@@ -156,18 +168,23 @@ def load(
     )
 
 
-def mount_adapter(model: Any, folder: Path) -> None:
+def mount_adapter(model: Any, folder: Path, *, model_id: str = "this model") -> None:
     """Put an adapter on a model, by mlx-lm's own loader.
 
+    That leaves a matrix that is missing as it was made, at random, so the adapter is checked first.
     An engine has one adapter for its whole life, so its prompt cache holds the KV of no other.
 
     Args:
         model: an mlx-lm model.
         folder: the adapter's.
+        model_id: what users call the model.
 
     Raises:
         BadModelFiles: the adapter's files are broken, or made for another model.
     """
+    form = read_form(folder)
+    if form.kind != "full":
+        require_fit(form, fit_to_layers(form, layers_of(model), model_id=model_id))
     tuner = import_tuner()  # outside of the block: what fails here is not the adapter's fault
     try:
         tuner.load_adapters(model, str(folder))
@@ -175,10 +192,23 @@ def mount_adapter(model: Any, folder: Path) -> None:
     except Exception as problem:
         reason = " ".join(str(problem).split())[:300]
         raise BadModelFiles(
-            f"The adapter in {folder} cannot be put on this model: {reason}",
+            f"The adapter in {folder} does not fit {model_id}: {reason}",
             hint="Use it with the model it was trained on; `mlxbun adapters inspect` names it.",
         ) from problem
     model.eval()
+
+
+def layers_of(model: Any) -> dict[str, tuple[int, ...] | None]:
+    """Return the layers of a model that can have an adapter, as `core.registry.adapters.Layers`."""
+    found: dict[str, tuple[int, ...] | None] = {}
+    for path, module in model.named_modules():
+        if hasattr(module, "to_lora"):  # its adapter has a form of its own
+            found[path] = None
+        elif isinstance(module, _ADAPTED):
+            *outer, inner = module.weight.shape
+            packed = hasattr(module, "bits")
+            found[path] = (*outer, inner * 32 // module.bits if packed else inner)
+    return found
 
 
 @contextmanager

@@ -8,11 +8,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
-from core.engine.adapters import find_adapter
+from core.engine.adapters import find_sound_adapter
 from core.engine.request import SamplingParams, ToneCurve
 from core.errors import BackendMissing
 from core.machine.compute import ComputePlan, prepare_compute
 from core.offline import offline_switch
+from core.registry.adapters import check_adapter
 from core.units import GIB
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def open_engine(
     Raises:
         MlxbunError: NotFound, Ambiguous, DownloadFailed, BackendMissing, BadModelFiles, DoesNotFit.
     """
+    find_sound_adapter(settings.adapter, cache=paths.cache)  # before a model is fetched
     plan = prepare_compute(
         blas=settings.blas,
         dequantize=cast(Literal["auto", "on", "off"], settings.dequantize),
@@ -66,7 +68,14 @@ def open_engine(
         on_progress=on_progress,
         on_note=on_note,
     )
-    return start_engine(found, plan=plan, settings=settings, cache=paths.cache, meanwhile=meanwhile)
+    return start_engine(
+        found,
+        plan=plan,
+        settings=settings,
+        cache=paths.cache,
+        on_note=on_note,
+        meanwhile=meanwhile,
+    )
 
 
 def find_model(
@@ -120,6 +129,7 @@ def start_engine(
     plan: ComputePlan,
     settings: Settings,
     cache: Path,
+    on_note: Callable[[str], None],
     meanwhile: Callable[[], object] | None = None,
 ) -> Engine:
     """Load a model folder and return the running engine.
@@ -129,17 +139,24 @@ def start_engine(
         plan: how to compute.
         settings: the merged settings.
         cache: our folder for what can be made again.
+        on_note: hears one sentence at a time of what is worth knowing.
         meanwhile: called while the weights are read; must not raise.
 
     Raises:
         BackendMissing: MLX is installed without what it needs here.
         NotFound: there is no adapter of the name that the settings give.
-        BadModelFiles, DoesNotFit: see `core.engine.loader.load`.
+        BadModelFiles: the adapter does not fit the model; or see `core.engine.loader.load`.
+        DoesNotFit: see `core.engine.loader.load`.
     """
+    adapter = find_sound_adapter(settings.adapter, cache=cache)
+    if adapter and (note := check_adapter(adapter, model=model.folder, model_id=model.model_id)):
+        on_note(note)
     try:
-        from core.engine.slim import import_mlx_lm
+        from core.engine.slim import import_mlx_lm, import_tuner
 
         import_mlx_lm()
+        if adapter:
+            import_tuner()  # here rather than beside the thread that reads the tokenizer
         from core.engine.engine import Engine, EngineOptions
         from core.engine.loader import load
         from core.engine.tokenizer_card import CardShelf
@@ -148,7 +165,6 @@ def start_engine(
             f"MLX cannot be imported: {problem}.",
             hint="Run `pip install 'mlxbun[cpu]'`, or 'mlxbun[cuda]' with an NVIDIA GPU.",
         ) from problem
-    adapter = find_adapter(settings.adapter, cache=cache) if settings.adapter else None
     defaults = SamplingParams(
         temperature=settings.temperature,
         top_p=settings.top_p,

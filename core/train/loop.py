@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import mlx.core as mx
 
-from core.engine.adapters import WEIGHTS
 from core.engine.device import memory_now
 from core.errors import MlxbunError
 from core.paths import atomic_write, expanded
+from core.registry.adapters import WEIGHTS
 from core.train.adapter import write_adapter
 from core.train.batches import BatchOrder, in_order
 from core.train.checkpoint import (
