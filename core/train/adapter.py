@@ -15,7 +15,6 @@ import mlx.core as mx
 import numpy as np
 import safetensors.numpy
 
-from core.engine.adapters import find_adapter
 from core.errors import BadModelFiles, UsageProblem
 from core.paths import atomic_write
 from core.registry.adapters import CONFIG, WEIGHTS, read_lora_form
@@ -82,16 +81,14 @@ def to_common_form(model: Any, values: Arrays, rank: int, scale: float) -> Numpy
     return found
 
 
-def warm_start(trained: TrainModel, folder: str) -> None:
+def warm_start(trained: TrainModel, folder: Path) -> None:
     """Begin from an adapter that is there already.
 
     Raises:
-        NotFound: there is no such folder.
         BadModelFiles: it cannot be read.
         UsageProblem: its layers or its rank are others than those that are trained.
     """
-    place = find_adapter(folder)
-    arrays, scale = read_adapter(place)
+    arrays, scale = read_adapter(folder)
     mine = trainable(trained.model)
     if set(arrays) != set(mine):
         raise UsageProblem(f"The adapter in {folder} is for other layers than those to be trained.")

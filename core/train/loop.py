@@ -26,6 +26,7 @@ from core.train.checkpoint import (
     drop_checkpoint,
     drop_older_checkpoints,
     load_checkpoint,
+    mark_of_arrays,
     save_checkpoint,
 )
 from core.train.config import TrainConfig
@@ -86,11 +87,13 @@ class Training:
         self._should_stop = should_stop
         self._clock = clock
         self._folder = expanded(config.adapter_path)
-        self._stepper = Stepper(config, trained.model, trained.split)
+        self._stepper = Stepper(config, trained.model, trained.split, reference=trained.reference)
         self._optimizer = Optimizer(config, trainable(trained.model))
         lengths = tuple(map(item_length, data.train))
         self._order = BatchOrder(lengths=lengths, size=config.batch_size, seed=config.seed)
-        self._marks = Marks(data=fingerprint(data), model=model)
+        self._marks = Marks(
+            data=fingerprint(data), model=model, reference=mark_of_arrays(trained.reference)
+        )
         self._progress = Progress(step=0, trained_tokens=0, before=Before(loss=0, perplexity=1))
         self._saved_step = -1
         self._started = clock()
