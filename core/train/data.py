@@ -137,7 +137,11 @@ def load_dataset(config: TrainConfig, tokenizer: Tokenizer) -> Dataset:
             of a kind that the method learns from.
     """
     train_file, valid_file, form = check_data(config)
-    encoder = Encoder(tokenizer, max_seq_length=config.max_seq_length)
+    encoder = Encoder(
+        tokenizer,
+        max_seq_length=config.max_seq_length,
+        response_only=config.method == "dpo" or config.response_only,
+    )
     train, broken = _encode_file(train_file, form, encoder)
     valid, more = _encode_file(valid_file, form, encoder) if valid_file else ([], [])
     broken = [*broken, *more]
@@ -170,6 +174,13 @@ def idle_fields(config: TrainConfig, data: Dataset) -> Iterator[str]:
     for name in ("steps_per_eval", "val_max_examples"):
         if getattr(config, name) and not data.valid:
             yield f"{name} does nothing: there are no rows for validation."
+    marked = sum(p.idle_marks for i in (*data.train, *data.valid) for p in sequences(i))
+    if marked and (config.method == "dpo" or config.response_only):
+        where = "one sequence" if marked == 1 else f"{marked} sequences"
+        yield (
+            f"weight 1 (or train true) does nothing on messages of other roles, as in {where}: "
+            "only the assistant's are learned."
+        )
     if config.sft_scope == "response" and data.format == "text":
         yield "sft_scope response does nothing: a text is all response."
 

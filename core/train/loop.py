@@ -439,6 +439,7 @@ def fingerprint(data: Dataset) -> str:
         for part in sequences(row) if row else ():
             digest.update(json.dumps(part.tokens).encode())
             digest.update(part.response)
+            digest.update(part.muted)
         digest.update(b"|")
     return digest.hexdigest()
 
