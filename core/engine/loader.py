@@ -168,6 +168,21 @@ def load(
     )
 
 
+def read_tokenizer(folder: Path, shelf: CardShelf | None) -> Tokenizer:
+    """Return the tokenizer of a model folder; no weights are read.
+
+    Args:
+        folder: the model's.
+        shelf: where tokenizers are kept between starts, or None.
+
+    Raises:
+        BadModelFiles: its files cannot be used.
+    """
+    with blaming_files(folder):
+        eos_ids = load_config(folder).get("eos_token_id")
+        return Tokenizer.load(folder, eos_ids=eos_ids, shelf=shelf)
+
+
 def mount_adapter(model: Any, folder: Path, *, model_id: str = "this model") -> None:
     """Put an adapter on a model, by mlx-lm's own loader.
 

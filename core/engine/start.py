@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from core.engine.adapters import find_sound_adapter
 from core.engine.request import SamplingParams, ToneCurve
-from core.errors import BackendMissing
+from core.errors import BackendMissing, UsageProblem
 from core.machine.compute import ComputePlan, prepare_compute
 from core.offline import offline_switch
 from core.registry.adapters import check_adapter
+from core.registry.facts import shows_chat_template
 from core.units import GIB
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.engine.engine import Engine
+    from core.engine.tokenizer_card import CardShelf
     from core.paths import Paths
     from core.progress import OnProgress
     from core.registry.resolve import ModelRef
@@ -35,6 +37,7 @@ def open_engine(
     environ: Mapping[str, str],
     on_progress: OnProgress,
     on_note: Callable[[str], None],
+    chats: bool = False,
     meanwhile: Callable[[], object] | None = None,
 ) -> Engine:
     """Find or fetch the model, decide how to compute, load, and return the running engine.
@@ -47,6 +50,7 @@ def open_engine(
         environ: the environment, for what huggingface_hub and pip look at.
         on_progress: hears of downloads.
         on_note: hears one sentence at a time of what is worth knowing.
+        chats: whether the model must have a chat template.
         meanwhile: called while the weights are read; must not raise.
 
     Raises:
@@ -74,6 +78,7 @@ def open_engine(
         settings=settings,
         cache=paths.cache,
         on_note=on_note,
+        chats=chats,
         meanwhile=meanwhile,
     )
 
@@ -130,6 +135,7 @@ def start_engine(
     settings: Settings,
     cache: Path,
     on_note: Callable[[str], None],
+    chats: bool = False,
     meanwhile: Callable[[], object] | None = None,
 ) -> Engine:
     """Load a model folder and return the running engine.
@@ -140,17 +146,17 @@ def start_engine(
         settings: the merged settings.
         cache: our folder for what can be made again.
         on_note: hears one sentence at a time of what is worth knowing.
+        chats: whether the model must have a chat template.
         meanwhile: called while the weights are read; must not raise.
 
     Raises:
         BackendMissing: MLX is installed without what it needs here.
+        UsageProblem: the model must have a chat template, and has none.
         NotFound: there is no adapter of the name that the settings give.
         BadModelFiles: the adapter does not fit the model; or see `core.engine.loader.load`.
         DoesNotFit: see `core.engine.loader.load`.
     """
-    adapter = find_sound_adapter(settings.adapter, cache=cache)
-    if adapter and (note := check_adapter(adapter, model=model.folder, model_id=model.model_id)):
-        on_note(note)
+    adapter = _fitting_adapter(settings.adapter, model, cache=cache, on_note=on_note)
     try:
         from core.engine.slim import import_mlx_lm, import_tuner
 
@@ -178,6 +184,9 @@ def start_engine(
             pivot_offset=settings.hlg_pivot_offset,
         ),
     )
+    shelf = CardShelf(cache / "tokenizers")
+    if chats:
+        _require_template(model, shelf)
     return Engine(
         partial(
             load,
@@ -186,7 +195,7 @@ def start_engine(
             plan=plan,
             defaults=defaults,
             memory_budget_gb=settings.memory_budget,
-            shelf=CardShelf(cache / "tokenizers"),
+            shelf=shelf,
             adapter=adapter,
         ),
         EngineOptions(
@@ -200,3 +209,31 @@ def start_engine(
         ),
         meanwhile=meanwhile,
     )
+
+
+def _fitting_adapter(
+    name: str | None, model: ModelRef, *, cache: Path, on_note: Callable[[str], None]
+) -> Path | None:
+    """Return the folder of the adapter that is wanted, once it is known to fit the model."""
+    adapter = find_sound_adapter(name, cache=cache)
+    if adapter is None:
+        return None
+    note = check_adapter(adapter, model=model.folder, model_id=model.model_id)
+    if note is not None:
+        on_note(note)
+    return adapter
+
+
+def _require_template(model: ModelRef, shelf: CardShelf) -> None:
+    """Refuse a model that cannot chat before its weights are read.
+
+    The tokenizer has the last word, and is asked only where no template lies in a usual place.
+    """
+    from core.engine.loader import read_tokenizer
+
+    there = shows_chat_template(model.folder)
+    if not (there or read_tokenizer(model.folder, shelf).has_chat_template):
+        raise UsageProblem(
+            f"{model.model_id} has no chat template, so it cannot chat.",
+            hint="`mlxbun generate --raw` continues a text with it.",
+        )

@@ -20,11 +20,12 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from core.download.space import check_free_space
 from core.errors import BadModelFiles, UsageProblem
 from core.progress import OnProgress, Progress, ignore_progress
 from core.registry.adapters import check_adapter, quantized_form
 from core.registry.files import read_json
-from core.registry.weights import WEIGHTS, read_header
+from core.registry.weights import WEIGHTS, check_weights, read_header
 from core.train.rewrite import rewrite
 from core.train.update import PARTS, Update, grown, read_update
 
@@ -64,10 +65,12 @@ def fuse(
     Raises:
         UsageProblem: the target is there already.
         BadModelFiles: the adapter does not fit the model, or files cannot be read.
+        DoesNotFit: the disk has no room for the weights.
         OSError: the target cannot be written, or the disk is full.
     """
     if target.exists():
         raise UsageProblem(f"{target} is there already.", hint="Name a folder that is not.")
+    check_free_space({target: check_weights(base)}, what="The fused model")
     check_adapter(adapter, model=base, model_id=base.name, lora=True)
     update = read_update(adapter)
     files = {path: read_header(path) for path in sorted(base.glob(WEIGHTS))}

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten
-from mlx_lm.utils import get_total_parameters, load_config, load_model
+from mlx_lm.utils import get_total_parameters, load_model
 
+from core.engine import loader
 from core.engine.device import recommended_working_set
 from core.engine.loader import (
     blaming_files,
@@ -92,8 +93,7 @@ def read_tokenizer(
     refuse_oversized(folder, plan.budget_bytes(memory_budget_gb, recommended_working_set()))
     with blaming_files(folder):
         refuse_absurd(folder)
-        eos_ids = load_config(folder).get("eos_token_id")
-        return Tokenizer.load(folder, eos_ids=eos_ids, shelf=shelf)
+    return loader.read_tokenizer(folder, shelf)
 
 
 def load_train_model(
