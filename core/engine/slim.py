@@ -8,7 +8,7 @@ when they are used. A tokenizer that `tokenizer_card` knows never uses them. Tri
 A model is loaded by several threads, and `import` is not safe across them: transformers replaces
 its own entry in `sys.modules` while it is imported, so that a second thread sees a module without
 its names, and Python hands out half-made modules rather than let two threads wait for each other.
-So whatever those threads import goes through this module, under one lock.
+So what those threads import goes through this module, under one lock.
 """
 
 from __future__ import annotations
