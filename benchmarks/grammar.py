@@ -102,7 +102,7 @@ def main() -> None:
     from core.registry.resolve import ModelRef
 
     ref = ModelRef(model_id="bench", folder=options.model)
-    with start_engine(ref, plan=plan, settings=Settings(), cache=cache) as engine:
+    with start_engine(ref, plan=plan, settings=Settings(), cache=cache, on_note=print) as engine:
         rows = Rows(engine)
         row = Row(
             name="decode step of 8 rows (s)", goal=Goal(bound=1.02, at_most=True), inverse=False

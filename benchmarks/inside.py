@@ -37,7 +37,7 @@ def inside(server: Peer, model: Path, plan: ComputePlan, cache: Path, rounds: in
 
     ref = ModelRef(model_id="bench", folder=model)
     assert plan.fast_blas or plan.machine.backend != "cpu"
-    with start_engine(ref, plan=plan, settings=Settings(), cache=cache) as engine:
+    with start_engine(ref, plan=plan, settings=Settings(), cache=cache, on_note=print) as engine:
         bare = Bare(engine, model)
         http = Row(name="HTTP, and the bare engine: 64 tokens (s)", goal=_most(1.05), inverse=False)
         loop = Row(

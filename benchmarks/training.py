@@ -62,15 +62,15 @@ def prepare(words: Any, fields: dict[str, Any]) -> tuple[Any, Any, list[Any]]:
     plan = _plan(words)
     from core.train.config import make_config
     from core.train.encode import Encoded
-    from core.train.model import load_train_model
+    from core.train.model import load_train_model, read_tokenizer
 
     config = make_config(fields)
     trained = load_train_model(
         words.model,
         config,
+        tokenizer=read_tokenizer(words.model, plan=plan, memory_budget_gb=None, shelf=None),
         plan=plan,
         memory_budget_gb=None,
-        shelf=None,
         on_note=lambda _line: None,
     )
     every = b"\0" + b"\1" * (words.tokens - 1)

@@ -56,23 +56,28 @@ def fuse(
     if adapter is None or output is None:
         missing = "--adapter DIR" if adapter is None else "--output DIR"
         raise UsageProblem(f"fuse needs {missing}.")
+    from core.engine.adapters import find_adapter
     from core.machine.compute import prepare_compute
+    from core.registry.adapters import check_adapter
     from core.registry.resolve import resolve_model
-    from core.train.shelf import find_card
 
-    card = find_card(adapter, session.paths)
+    target = expanded(output)
+    if target.exists():
+        raise UsageProblem(f"{target} is there already.", hint="Name a folder that is not.")
+    folder = find_adapter(adapter, cache=session.paths.cache)
     base = resolve_model(
         model,
         hub_cache=session.paths.hub_cache,
         model_folders=session.settings().values.model_folders,
     )
-    if card.base and _bare(card.base) != _bare(base.model_id):
-        console.note(f"The adapter was trained on {card.base}, and this is {base.model_id}.")
+    note = check_adapter(folder, model=base.folder, model_id=base.model_id, lora=True)
+    if note is not None:
+        console.note(note)
     # Before MLX is imported: where it has no backend, this says so.
     prepare_compute(
         blas="off", dequantize="off", cache=session.paths.cache, environ=session.environ
     )
-    _show(_written(base, card.folder, expanded(output), console), base, card.folder, console)
+    _show(_written(base, folder, target, console), base, folder, console)
 
 
 def _written(base: ModelRef, adapter: Path, target: Path, console: Console) -> Fused:
@@ -109,8 +114,3 @@ def _show(done: Fused, base: ModelRef, adapter: Path, console: Console) -> None:
         console.note("The files are in mlx-lm's layout: the model keeps its layers in another one.")
     console.text(f"{done.folder}\n")
     console.note(f"next: mlxbun serve {quote(str(done.folder))}")
-
-
-def _bare(name: str) -> str:
-    """Return a model's name without its owner and its revision: copies have others."""
-    return name.partition("@")[0].rstrip("/").rpartition("/")[2].casefold()

@@ -112,7 +112,7 @@ def generate(
     model, prompt = _split(words or [], is_model=is_model)
     form = _form(json_schema, grammar, regex)
     request = _request(prompt, raw=raw, system=system, stop=stop or [], seed=seed, form=form)
-    engine = open_shown(model, settings=settings, session=session, console=console)
+    engine = open_shown(model, settings=settings, session=session, console=console, chats=not raw)
     _answer(engine, request, console)
     # Not in a `finally`: whoever presses Ctrl-C does not wait for the step that is under way.
     engine.close()
@@ -176,12 +176,12 @@ def _form(json_schema: Path | None, grammar: Path | None, regex: str | None) -> 
 
 def _check(form: GrammarSpec) -> None:
     """Refuse a form that is known to be impossible before a model is loaded."""
-    from core.engine.grammar.plan import make_plan
     from core.engine.grammar.screen import NotPossible
+    from core.engine.grammar.syntax import check_form
 
     named = {"json_schema": "--json-schema", "ebnf": "--grammar", "regex": "--regex"}[form.kind]
     try:
-        make_plan(form, None)
+        check_form(form)
     except NotPossible as problem:
         raise UsageProblem(f"{named} cannot be enforced: {problem}.") from problem
 

@@ -312,7 +312,7 @@ def loss_scopes() -> Iterator[Candidate]:
 def lr_schedules() -> Iterator[Candidate]:
     """Yield the schedules of the learning rate."""
     yield "constant", "The same to the end."
-    yield "cosine", "Down to 0."
+    yield "cosine", "Down towards 0."
 
 
 def repo_types() -> Iterator[Candidate]:

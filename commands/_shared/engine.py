@@ -19,6 +19,7 @@ def open_shown(
     settings: Settings,
     session: Session,
     console: Console,
+    chats: bool = False,
     meanwhile: Callable[[], object] | None = None,
 ) -> Engine:
     """Return the running engine of the model that is meant.
@@ -28,6 +29,7 @@ def open_shown(
         settings: the merged settings.
         session: the command's.
         console: shows what is fetched and noted.
+        chats: whether the model must have a chat template.
         meanwhile: called while the weights are read; must not raise.
 
     Raises:
@@ -43,5 +45,6 @@ def open_shown(
             environ=session.environ,
             on_progress=on_progress,
             on_note=console.note,
+            chats=chats,
             meanwhile=meanwhile,
         )

@@ -11,6 +11,7 @@ from core.bench.measure import Sample, measure
 from core.bench.plan import Limits, Plan, Wishes, make_plan
 from core.bench.plot import check_picture, draw_run, write_picture
 from core.bench.report import describe_run
+from core.engine.adapters import find_sound_adapter
 from core.engine.start import find_model, start_engine
 from core.errors import MlxbunError
 from core.figures import FigureStore, Run
@@ -88,6 +89,7 @@ def run_bench(
 
 
 def _open(model: str | None, *, settings: Settings, session: Session, console: Console) -> _Opened:
+    find_sound_adapter(settings.adapter, cache=session.paths.cache)  # before a model is fetched
     plan = prepare_compute(
         blas=settings.blas,
         dequantize=cast(Literal["auto", "on", "off"], settings.dequantize),
@@ -104,7 +106,9 @@ def _open(model: str | None, *, settings: Settings, session: Session, console: C
             on_progress=on_progress,
             on_note=console.note,
         )
-    engine = start_engine(found, plan=plan, settings=settings, cache=session.paths.cache)
+    engine = start_engine(
+        found, plan=plan, settings=settings, cache=session.paths.cache, on_note=console.note
+    )
     return _Opened(engine=engine, folder=found.folder, machine=plan.machine)
 
 

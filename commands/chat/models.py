@@ -6,8 +6,9 @@ import gc
 from typing import TYPE_CHECKING, Literal, cast
 
 from commands.chat.interrupts import end_program
+from core.engine.adapters import find_sound_adapter
 from core.engine.start import find_model, start_engine
-from core.errors import EngineStopped, MlxbunError, UsageProblem
+from core.errors import EngineStopped, MlxbunError
 from core.machine.compute import prepare_compute
 from core.registry.library import usable_models
 
@@ -31,8 +32,10 @@ class Models:
         """Decide how to compute; that is done once in a process, before the first model.
 
         Raises:
-            MlxbunError: BackendMissing, or UsageProblem for a BLAS that cannot be used.
+            MlxbunError: BackendMissing, UsageProblem for a BLAS that cannot be used, or an adapter
+                that is not there or broken.
         """
+        find_sound_adapter(settings.adapter, cache=session.paths.cache)  # before a model is fetched
         self.name = ""
         self._session = session
         self._settings = settings
@@ -112,14 +115,13 @@ class Models:
 
     def _load(self, model: ModelRef) -> None:
         engine = start_engine(
-            model, plan=self._plan, settings=self._settings, cache=self._session.paths.cache
+            model,
+            plan=self._plan,
+            settings=self._settings,
+            cache=self._session.paths.cache,
+            on_note=self._console.note,
+            chats=True,
         )
-        if not engine.info.has_chat_template:
-            engine.close()
-            raise UsageProblem(
-                f"{engine.info.model_id} has no chat template, so it cannot chat.",
-                hint="`mlxbun generate --raw` continues a text with it.",
-            )
         self._engine = engine
         in_cache = model.folder.is_relative_to(self._session.paths.hub_cache)
         by_name = in_cache and model.model_id in self.known()

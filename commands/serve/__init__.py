@@ -137,7 +137,6 @@ def serve(
 def _serve(session: Session, model: str | None, settings: Settings, *, json: bool) -> None:
     """Take the port, load the model, say so, and answer until stopped."""
     from functools import partial
-    from importlib import import_module
     from importlib.metadata import version
 
     from commands.serve.listener import bind, listen, url
@@ -147,6 +146,7 @@ def _serve(session: Session, model: str | None, settings: Settings, *, json: boo
     telling = Telling(console, drain_timeout=settings.drain_timeout)
     # First the port: whoever has to choose another should not wait for the model to hear of it.
     with bind(settings.host, settings.port) as listener:
+        from core.engine.slim import import_alone
         from core.fit.host import find_host
         from core.registry.library import usable_models
         from core.servers import registered
@@ -159,7 +159,7 @@ def _serve(session: Session, model: str | None, settings: Settings, *, json: boo
             session=session,
             console=console,
             # The web framework takes as long as the weights; both need not wait for each other.
-            meanwhile=partial(import_module, "commands.serve.run"),
+            meanwhile=partial(import_alone, "commands.serve.run"),
         )
         from commands.serve.run import run_server
         from commands.serve.tracing import tracing_wanted

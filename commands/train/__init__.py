@@ -37,7 +37,7 @@ _NAMES = {"data_dir": ("--data", "--data-dir"), "adapter_path": ("--adapter-path
 _COMPLETERS: dict[str, Any] = {
     "data_dir": completion.data_sets,
     "adapter_path": completion.folders,
-    "warm_start_adapter": completion.folders,
+    "warm_start_adapter": completion.adapters,
     "method": completion.train_methods,
     "rank_scaling": completion.rank_scalings,
     "sft_scope": completion.loss_scopes,

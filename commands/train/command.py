@@ -10,8 +10,10 @@ from commands.train.interrupts import Interrupts
 from commands.train.showing import show_result, shown_events
 from core.errors import UsageProblem
 from core.jobs.lease import hold_lease
-from core.train.config import make_config, read_config_file
+from core.paths import expanded
+from core.train.config import make_config, read_config_file, require_paths
 from core.train.events import Stage
+from core.train.folder import require_free
 from core.train.run import prepare_training, run_training
 
 if TYPE_CHECKING:
@@ -62,7 +64,7 @@ def run_train(
         "environ": session.environ,
     }
     if dry_run:
-        _tell(config, places, console)
+        _tell(config, places, console, resume=resume)
         return
     with hold_lease(session.paths.lease_file, what="mlxbun train", on_wait=None):
         result = _train(config, places, console, resume=resume)
@@ -71,11 +73,15 @@ def run_train(
         raise KeyboardInterrupt
 
 
-def _tell(config: TrainConfig, places: Mapping[str, Any], console: Console) -> None:
+def _tell(
+    config: TrainConfig, places: Mapping[str, Any], console: Console, *, resume: bool
+) -> None:
     """Show what a training would be."""
+    require_paths(config)
+    require_free(expanded(str(config.adapter_path)), resume=resume)
     with shown_events(console) as on_event:
         prepared = prepare_training(
-            config, **places, on_event=on_event, on_progress=console.quarters()
+            config, **places, on_event=on_event, on_progress=console.quarters(), resume=resume
         )
     # It imports MLX, which is not to be there before its BLAS is.
     from commands.train.dry import show_dry_run

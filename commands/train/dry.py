@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from core.train.config import config_as_json
 from core.train.data import sequences
 from core.train.estimate import Estimate, estimate
-from core.train.run import Prepared
+from core.train.run import Prepared, reference_of
 from core.units import format_bytes, format_count, format_seconds
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ def dry_run_line(prepared: Prepared, found: Estimate | None) -> dict[str, Any]:
         "trainable_parameters": trained.trainable_parameters,
         "parameters": trained.parameters,
         "loaded_as": trained.loaded_as,
+        "reference": reference_of(prepared.config),
         "memory_bytes": found.memory_bytes if found else None,
         "budget_bytes": trained.budget_bytes,
         "seconds": found.seconds if found else None,
@@ -146,6 +147,8 @@ def _facts(prepared: Prepared, found: Estimate | None) -> Iterator[tuple[str, An
     yield "rows cut", data.cut
     trained_count = format_count(trained.trainable_parameters)
     yield "trained", f"{trained_count} of {format_count(trained.parameters)} ({share:.2%})"
+    if reference := reference_of(prepared.config):
+        yield "reference", reference
     if found is None:
         yield "memory and time", "not known for this architecture"
         return

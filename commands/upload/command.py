@@ -133,6 +133,10 @@ def _with_choices(
 def _run(request: UploadRequest, session: Session, console: Console, *, dry_run: bool) -> None:
     from core.upload.plan import plan_upload
 
+    if not dry_run:
+        from core.upload.job import check_way
+
+        check_way(session.paths, session.environ)
     plan = plan_upload(request, hub_cache=session.paths.hub_cache)
     if dry_run:
         from commands.upload.showing import show_plan

@@ -7,6 +7,7 @@ colour vision tell apart (https://jfly.uni-koeln.de/color/); series differ in th
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -55,7 +56,8 @@ def check_picture(path: Path) -> None:
     """Refuse a picture that could not be written, before anything is measured.
 
     Raises:
-        UsageProblem: another suffix than PNG's or SVG's, or a folder of that name.
+        UsageProblem: another suffix than PNG's or SVG's, a folder of that name, or a place that
+            cannot be written to.
         BackendMissing: matplotlib is not installed.
     """
     if path.suffix.lower() not in SUFFIXES:
@@ -65,6 +67,12 @@ def check_picture(path: Path) -> None:
         )
     if path.is_dir():
         raise UsageProblem(f"{path} is a folder.", hint="Name a file in it.")
+    there = next(folder for folder in path.absolute().parents if folder.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        raise UsageProblem(
+            f"{path} cannot be written: {there} is not a folder that takes files.",
+            hint="Name a file in another folder.",
+        )
     if find_spec("matplotlib") is None:
         raise BackendMissing(
             "Pictures need matplotlib, which is not installed.",

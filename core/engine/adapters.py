@@ -6,12 +6,8 @@ from pathlib import Path
 
 from core.errors import BadModelFiles, NotFound
 from core.paths import expanded
+from core.registry.adapters import CONFIG, WEIGHTS, read_form
 from core.registry.files import printable
-
-WEIGHTS = "adapters.safetensors"
-"""The file with an adapter's matrices."""
-CONFIG = "adapter_config.json"
-"""The file that says on which layers they belong."""
 
 
 def adapter_folders(cache: Path) -> tuple[Path, ...]:
@@ -42,6 +38,24 @@ def find_adapter(name: str, *, cache: Path | None = None) -> Path:
                 f"{name} is no adapter: it has no {file}.",
                 hint="An adapter is a folder as `mlxbun train` or mlx_lm.lora write it.",
             )
+    return folder
+
+
+def find_sound_adapter(name: str | None, *, cache: Path | None = None) -> Path | None:
+    """Return the folder of an adapter that is whole: to be called before a model is looked for.
+
+    Args:
+        name: as `find_adapter`; None: none is wanted.
+        cache: as `find_adapter`.
+
+    Raises:
+        NotFound: there is no such folder.
+        BadModelFiles: it holds no adapter, or a broken one.
+    """
+    if name is None:
+        return None
+    folder = find_adapter(name, cache=cache)
+    read_form(folder)
     return folder
 
 

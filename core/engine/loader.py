@@ -6,14 +6,18 @@ Runs on the engine's thread: MLX arrays belong to the thread that made them.
 from __future__ import annotations
 
 import json
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
+from mlx import nn
 from mlx.utils import tree_flatten
 from mlx_lm.models.cache import make_prompt_cache
+from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
 from mlx_lm.utils import (
     dequantize_model,
     get_total_parameters,
@@ -26,21 +30,31 @@ from core.engine.device import device_name, recommended_working_set
 from core.engine.info import ComputeInfo, ModelInfo
 from core.engine.measure import measure_kv
 from core.engine.request import SamplingParams, ToneCurve
+from core.engine.slim import import_tuner
 from core.engine.tokenizer import Tokenizer
-from core.errors import BadModelFiles, BadRequest, DoesNotFit, MlxbunError
+from core.errors import BackendMissing, BadModelFiles, BadRequest, DoesNotFit, MlxbunError
 from core.fit.admission import Admission, transient_bytes
+from core.registry.adapters import fit_to_layers, read_form, require_fit
 from core.registry.remedy import diagnose
 from core.registry.weights import check_weights, count_tensors
 from core.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from core.engine.tokenizer_card import CardShelf
     from core.machine.compute import ComputePlan
     from core.machine.threads import ThreadKeeper
 
+# What mlx-lm puts adapters on (`linear_to_lora_layers`).
+_ADAPTED = (
+    nn.Linear,
+    nn.QuantizedLinear,
+    nn.Embedding,
+    nn.QuantizedEmbedding,
+    SwitchLinear,
+    QuantizedSwitchLinear,
+)
 _NO_CONTEXT_LIMIT = 2**31 - 1
 _LEAST_CONTEXT = 64
 # What a step's transients are sized for: a prefill chunk, and rows that decode.
@@ -127,7 +141,7 @@ def load(
         parameters = int(get_total_parameters(model))
         loaded_as = _settle_weights(model, parameters, describe_storage(config), plan, budget)
         if adapter:
-            mount_adapter(model, adapter)
+            mount_adapter(model, adapter, model_id=model_id)
             loaded_as += f", adapter {adapter.name}"
         mx.eval(model.parameters())
         tokenizer = text.result()
@@ -161,30 +175,62 @@ def load(
     )
 
 
-def mount_adapter(model: Any, folder: Path) -> None:
+def read_tokenizer(folder: Path, shelf: CardShelf | None) -> Tokenizer:
+    """Return the tokenizer of a model folder; no weights are read.
+
+    Args:
+        folder: the model's.
+        shelf: where tokenizers are kept between starts, or None.
+
+    Raises:
+        BadModelFiles: its files cannot be used.
+    """
+    with blaming_files(folder):
+        eos_ids = load_config(folder).get("eos_token_id")
+        return Tokenizer.load(folder, eos_ids=eos_ids, shelf=shelf)
+
+
+def mount_adapter(model: Any, folder: Path, *, model_id: str = "this model") -> None:
     """Put an adapter on a model, by mlx-lm's own loader.
 
+    That leaves a matrix that is missing as it was made, at random, so the adapter is checked first.
     An engine has one adapter for its whole life, so its prompt cache holds the KV of no other.
 
     Args:
         model: an mlx-lm model.
         folder: the adapter's.
+        model_id: what users call the model.
 
     Raises:
         BadModelFiles: the adapter's files are broken, or made for another model.
     """
-    from mlx_lm.tuner.utils import load_adapters
-
+    form = read_form(folder)
+    if form.kind != "full":
+        require_fit(form, fit_to_layers(form, layers_of(model), model_id=model_id))
+    tuner = import_tuner()  # outside of the block: what fails here is not the adapter's fault
     try:
-        load_adapters(model, str(folder))
+        tuner.load_adapters(model, str(folder))
     # Foreign code on foreign files: whatever it raises, they cannot be used.
     except Exception as problem:
         reason = " ".join(str(problem).split())[:300]
         raise BadModelFiles(
-            f"The adapter in {folder} cannot be put on this model: {reason}",
+            f"The adapter in {folder} does not fit {model_id}: {reason}",
             hint="Use it with the model it was trained on; `mlxbun adapters inspect` names it.",
         ) from problem
     model.eval()
+
+
+def layers_of(model: Any) -> dict[str, tuple[int, ...] | None]:
+    """Return the layers of a model that can have an adapter, as `core.registry.adapters.Layers`."""
+    found: dict[str, tuple[int, ...] | None] = {}
+    for path, module in model.named_modules():
+        if hasattr(module, "to_lora"):  # its adapter has a form of its own
+            found[path] = None
+        elif isinstance(module, _ADAPTED):
+            *outer, inner = module.weight.shape
+            packed = hasattr(module, "bits")
+            found[path] = (*outer, inner * 32 // module.bits if packed else inner)
+    return found
 
 
 @contextmanager
@@ -193,18 +239,41 @@ def blaming_files(folder: Path) -> Iterator[None]:
 
     Raises:
         BadModelFiles: anything of that kind was raised.
+        BackendMissing: a Python package could not be imported, which is not the fault of the files.
     """
     try:
         yield
     except MlxbunError:
         raise
+    except ImportError as problem:
+        raise _import_failed(folder, problem) from problem
     # Foreign code on foreign files: whatever it raises, they cannot be used.
     except Exception as problem:
+        cause = problem.__cause__
+        # mlx-lm says "not supported" of an architecture whose own imports failed.
+        if isinstance(cause, ImportError) and not (cause.name or "").startswith("mlx_lm.models."):
+            raise _import_failed(folder, cause) from problem
         reason, hint = diagnose(folder)
         raise BadModelFiles(
             f"The model in {folder} cannot be loaded: {reason or _one_line(problem)}.",
             hint=hint or "Check that its files are whole and that mlx-lm runs this model.",
         ) from problem
+
+
+def _import_failed(folder: Path, problem: ImportError) -> MlxbunError:
+    """Return what to raise when something could not be imported while a model was loaded."""
+    where = [frame.filename for frame in traceback.extract_tb(problem.__traceback__)]
+    if any(Path(file).is_relative_to(folder) for file in where):
+        return BadModelFiles(
+            f"The Python code that comes with the model in {folder} cannot be imported: "
+            f"{_one_line(problem)}",
+            hint="Install the packages that its authors name, into the same environment as mlxbun.",
+        )
+    return BackendMissing(
+        f"A Python package that is needed for the model in {folder} cannot be imported: "
+        f"{_one_line(problem)}",
+        hint="Install what is missing into the same environment as mlxbun, or reinstall mlxbun.",
+    )
 
 
 def _describe_compute(plan: ComputePlan, *, endless: bool) -> ComputeInfo:

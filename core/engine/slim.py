@@ -4,6 +4,11 @@ mlx-lm imports transformers for tokenizers only, and huggingface_hub to fetch mo
 ourselves. While mlx-lm is imported, stand-ins take their places; they pass on to the real things
 when they are used. A tokenizer that `tokenizer_card` knows never uses them. Tried with mlx-lm
 0.32.2; when the import fails this way, it is done the plain way.
+
+A model is loaded by several threads, and `import` is not safe across them: transformers replaces
+its own entry in `sys.modules` while it is imported, so that a second thread sees a module without
+its names, and Python hands out half-made modules rather than let two threads wait for each other.
+So what those threads import goes through this module, under one lock.
 """
 
 from __future__ import annotations
@@ -18,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Held while a stand-in takes the place of a module, and while the real one is imported.
+# Held while a stand-in takes the place of a module, and for every import that other threads may
+# race with. Taken before any module's own import lock, never while a module is being imported.
 IMPORTING = threading.RLock()
 _NAMES = ("AutoTokenizer", "PreTrainedTokenizer", "PreTrainedTokenizerFast")
 
@@ -45,28 +51,52 @@ def load_tokenizer(folder: Path, eos_ids: Any) -> Any:
     import_mlx_lm()
     with IMPORTING:
         _bring_transformers()
-    # By name: planning code refers to tokenizers, and imports no arrays.
-    return importlib.import_module("mlx_lm.utils").load_tokenizer(folder, eos_token_ids=eos_ids)
+        # It imports a tokenizer's class only when it makes one, so the lock is held until then.
+        # By name: planning code refers to tokenizers, and imports no arrays.
+        return importlib.import_module("mlx_lm.utils").load_tokenizer(folder, eos_token_ids=eos_ids)
+
+
+def import_tuner() -> Any:
+    """Return `mlx_lm.tuner.utils`, which loads adapters; the short way where that is possible."""
+    import_mlx_lm()
+    name = "mlx_lm.tuner.utils"
+    with IMPORTING:
+        if name not in sys.modules and "transformers" not in sys.modules:
+            _import_beside_stand_ins(name, package="mlx_lm.tuner")
+        return importlib.import_module(name)
+
+
+def import_alone(name: str) -> ModuleType:
+    """Import a module by its name while a model is loaded in other threads."""
+    with IMPORTING:
+        return importlib.import_module(name)
 
 
 def _import_short() -> bool:
     """Import mlx-lm beside stand-ins; False: it did not work, and nothing is left of it."""
     import huggingface_hub
 
-    stand_ins = _stand_ins()
-    sys.modules.update(stand_ins)
     huggingface_hub.__dict__["snapshot_download"] = _fetch
     try:
-        importlib.import_module("mlx_lm")
-    # Another version may want more of them than they can be.
-    except Exception:
-        for name in [name for name in sys.modules if name.split(".")[0] == "mlx_lm"]:
-            del sys.modules[name]
-        return False
+        return _import_beside_stand_ins("mlx_lm", package="mlx_lm")
     finally:
         del huggingface_hub.__dict__["snapshot_download"]
-        for name in stand_ins:
-            del sys.modules[name]
+
+
+def _import_beside_stand_ins(name: str, *, package: str) -> bool:
+    """Import a module beside stand-ins; False: it did not work, and its package is not there."""
+    stand_ins = _stand_ins()
+    sys.modules.update(stand_ins)
+    try:
+        importlib.import_module(name)
+    # Another version may want more of them than they can be.
+    except Exception:
+        for each in [each for each in sys.modules if f"{each}.".startswith(f"{package}.")]:
+            del sys.modules[each]
+        return False
+    finally:
+        for each in stand_ins:
+            del sys.modules[each]
     return True
 
 

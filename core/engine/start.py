@@ -8,12 +8,14 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Literal, cast
 
-from core.engine.adapters import find_adapter
+from core.engine.adapters import find_sound_adapter
 from core.engine.request import SamplingParams, ToneCurve
-from core.errors import BackendMissing
+from core.errors import BackendMissing, UsageProblem
 from core.fit.batching import BatchingShelf
 from core.machine.compute import ComputePlan, prepare_compute
 from core.offline import offline_switch
+from core.registry.adapters import check_adapter
+from core.registry.facts import shows_chat_template
 from core.units import GIB
 
 if TYPE_CHECKING:
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.engine.engine import Engine
+    from core.engine.tokenizer_card import CardShelf
     from core.paths import Paths
     from core.progress import OnProgress
     from core.registry.resolve import ModelRef
@@ -35,6 +38,7 @@ def open_engine(
     environ: Mapping[str, str],
     on_progress: OnProgress,
     on_note: Callable[[str], None],
+    chats: bool = False,
     meanwhile: Callable[[], object] | None = None,
 ) -> Engine:
     """Find or fetch the model, decide how to compute, load, and return the running engine.
@@ -47,11 +51,13 @@ def open_engine(
         environ: the environment, for what huggingface_hub and pip look at.
         on_progress: hears of downloads.
         on_note: hears one sentence at a time of what is worth knowing.
+        chats: whether the model must have a chat template.
         meanwhile: called while the weights are read; must not raise.
 
     Raises:
         MlxbunError: NotFound, Ambiguous, DownloadFailed, BackendMissing, BadModelFiles, DoesNotFit.
     """
+    find_sound_adapter(settings.adapter, cache=paths.cache)  # before a model is fetched
     plan = prepare_compute(
         blas=settings.blas,
         dequantize=cast(Literal["auto", "on", "off"], settings.dequantize),
@@ -67,7 +73,15 @@ def open_engine(
         on_progress=on_progress,
         on_note=on_note,
     )
-    return start_engine(found, plan=plan, settings=settings, cache=paths.cache, meanwhile=meanwhile)
+    return start_engine(
+        found,
+        plan=plan,
+        settings=settings,
+        cache=paths.cache,
+        on_note=on_note,
+        chats=chats,
+        meanwhile=meanwhile,
+    )
 
 
 def find_model(
@@ -121,6 +135,8 @@ def start_engine(
     plan: ComputePlan,
     settings: Settings,
     cache: Path,
+    on_note: Callable[[str], None],
+    chats: bool = False,
     meanwhile: Callable[[], object] | None = None,
 ) -> Engine:
     """Load a model folder and return the running engine.
@@ -130,17 +146,24 @@ def start_engine(
         plan: how to compute.
         settings: the merged settings.
         cache: our folder for what can be made again.
+        on_note: hears one sentence at a time of what is worth knowing.
+        chats: whether the model must have a chat template.
         meanwhile: called while the weights are read; must not raise.
 
     Raises:
         BackendMissing: MLX is installed without what it needs here.
+        UsageProblem: the model must have a chat template, and has none.
         NotFound: there is no adapter of the name that the settings give.
-        BadModelFiles, DoesNotFit: see `core.engine.loader.load`.
+        BadModelFiles: the adapter does not fit the model; or see `core.engine.loader.load`.
+        DoesNotFit: see `core.engine.loader.load`.
     """
+    adapter = _fitting_adapter(settings.adapter, model, cache=cache, on_note=on_note)
     try:
-        from core.engine.slim import import_mlx_lm
+        from core.engine.slim import import_mlx_lm, import_tuner
 
         import_mlx_lm()
+        if adapter:
+            import_tuner()  # here rather than beside the thread that reads the tokenizer
         from core.engine.engine import Engine, EngineOptions
         from core.engine.loader import load
         from core.engine.tokenizer_card import CardShelf
@@ -149,7 +172,6 @@ def start_engine(
             f"MLX cannot be imported: {problem}.",
             hint="Run `pip install 'mlxbun[cpu]'`, or 'mlxbun[cuda]' with an NVIDIA GPU.",
         ) from problem
-    adapter = find_adapter(settings.adapter, cache=cache) if settings.adapter else None
     defaults = SamplingParams(
         temperature=settings.temperature,
         top_p=settings.top_p,
@@ -163,6 +185,9 @@ def start_engine(
             pivot_offset=settings.hlg_pivot_offset,
         ),
     )
+    shelf = CardShelf(cache / "tokenizers")
+    if chats:
+        _require_template(model, shelf)
     return Engine(
         partial(
             load,
@@ -171,7 +196,7 @@ def start_engine(
             plan=plan,
             defaults=defaults,
             memory_budget_gb=settings.memory_budget,
-            shelf=CardShelf(cache / "tokenizers"),
+            shelf=shelf,
             adapter=adapter,
         ),
         EngineOptions(
@@ -186,3 +211,31 @@ def start_engine(
         shelf=BatchingShelf.in_cache(cache),
         meanwhile=meanwhile,
     )
+
+
+def _fitting_adapter(
+    name: str | None, model: ModelRef, *, cache: Path, on_note: Callable[[str], None]
+) -> Path | None:
+    """Return the folder of the adapter that is wanted, once it is known to fit the model."""
+    adapter = find_sound_adapter(name, cache=cache)
+    if adapter is None:
+        return None
+    note = check_adapter(adapter, model=model.folder, model_id=model.model_id)
+    if note is not None:
+        on_note(note)
+    return adapter
+
+
+def _require_template(model: ModelRef, shelf: CardShelf) -> None:
+    """Refuse a model that cannot chat before its weights are read.
+
+    The tokenizer has the last word, and is asked only where no template lies in a usual place.
+    """
+    from core.engine.loader import read_tokenizer
+
+    there = shows_chat_template(model.folder)
+    if not (there or read_tokenizer(model.folder, shelf).has_chat_template):
+        raise UsageProblem(
+            f"{model.model_id} has no chat template, so it cannot chat.",
+            hint="`mlxbun generate --raw` continues a text with it.",
+        )

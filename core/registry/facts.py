@@ -114,6 +114,14 @@ def read_facts(folder: Path) -> Facts:
     )
 
 
+def shows_chat_template(folder: Path) -> bool:
+    """Return whether a model folder has a chat template where it is usually kept."""
+    try:
+        return _template(folder, [path.name for path in folder.iterdir()]) is not None
+    except OSError:
+        return False
+
+
 def find_damage(place: Place) -> str | None:
     """Return why the files of a place cannot be loaded, as a clause, or None when they can.
 

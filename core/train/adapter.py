@@ -7,7 +7,6 @@ up with zeros to the largest rank and the scale is moved into B; the product sta
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,9 @@ import mlx.core as mx
 import numpy as np
 import safetensors.numpy
 
-from core.engine.adapters import CONFIG, WEIGHTS, find_adapter
 from core.errors import BadModelFiles, UsageProblem
 from core.paths import atomic_write
-from core.registry.files import read_json
+from core.registry.adapters import CONFIG, WEIGHTS, read_lora_form
 from core.train.config import TrainConfig, recipe_of
 from core.train.lora import Arrays, adapters_of, set_trainable, trainable
 from core.train.model import TrainModel
@@ -83,16 +81,14 @@ def to_common_form(model: Any, values: Arrays, rank: int, scale: float) -> Numpy
     return found
 
 
-def warm_start(trained: TrainModel, folder: str) -> None:
+def warm_start(trained: TrainModel, folder: Path) -> None:
     """Begin from an adapter that is there already.
 
     Raises:
-        NotFound: there is no such folder.
         BadModelFiles: it cannot be read.
         UsageProblem: its layers or its rank are others than those that are trained.
     """
-    place = find_adapter(folder)
-    arrays, scale = read_adapter(place)
+    arrays, scale = read_adapter(folder)
     mine = trainable(trained.model)
     if set(arrays) != set(mine):
         raise UsageProblem(f"The adapter in {folder} is for other layers than those to be trained.")
@@ -116,36 +112,17 @@ def read_adapter(folder: Path) -> tuple[NumpyArrays, float]:
     """Return an adapter's A and B, and its scale.
 
     Raises:
-        BadModelFiles: it cannot be read, or is of another kind than LoRA.
+        BadModelFiles: it is broken, or of another kind than LoRA.
     """
-    config = read_adapter_config(folder)
-    scale = config["lora_parameters"].get("scale")
-    if isinstance(scale, bool) or not isinstance(scale, int | float) or not math.isfinite(scale):
-        raise BadModelFiles(f"The adapter in {folder} does not say its scale.")
+    form = read_lora_form(folder)
+    assert form.scale is not None
     try:
         loaded: Mapping[str, mx.array] = mx.load(str(folder / WEIGHTS))  # type: ignore[assignment]
         # bfloat16, which numpy has not, becomes float32 without loss.
         arrays = {name: np.array(value.astype(mx.float32)) for name, value in loaded.items()}
     except (OSError, ValueError, RuntimeError) as problem:
         raise BadModelFiles(f"{folder / WEIGHTS} cannot be read: {problem}.") from problem
-    return arrays, float(scale)
-
-
-def read_adapter_config(folder: Path) -> dict[str, Any]:
-    """Return an adapter's configuration.
-
-    Raises:
-        BadModelFiles: it cannot be read, or is of another kind than LoRA.
-    """
-    try:
-        config = read_json(folder / CONFIG)
-    except OSError:
-        config = None
-    if config is None or not isinstance(config.get("lora_parameters"), dict):
-        raise BadModelFiles(f"{folder / CONFIG} is not the configuration of a LoRA adapter.")
-    if config.get("fine_tune_type", "lora") != "lora":
-        raise BadModelFiles(f"The adapter in {folder} is {config['fine_tune_type']}, not LoRA.")
-    return config
+    return arrays, form.scale
 
 
 def without_filling(array: Any, shape: Sequence[int]) -> Any:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,20 @@ class Marks:
     """Tells the rows from others."""
     model: str
     """Tells the model's files from those of others; empty: not known, and not compared."""
+    reference: str = ""
+    """Tells the adapter that is DPO's reference from others; empty: it is the base model, or the
+    method has none."""
+
+
+def mark_of_arrays(arrays: Arrays | None) -> str:
+    """Return what tells arrays from others; empty: there are none."""
+    if arrays is None:
+        return ""
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name}{array.shape}".encode())
+        digest.update(np.array(array).tobytes())
+    return digest.hexdigest()
 
 
 def mark_of_model(folder: Path) -> str:
@@ -125,6 +139,7 @@ def save_checkpoint(
         "config": json.dumps(config_as_json(config)),
         "data": marks.data,
         "model": marks.model,
+        "reference": marks.reference,
     }
     file = _file(folder, checkpoint.progress.step)
     with atomic_write(file) as out:
@@ -165,20 +180,43 @@ def load_checkpoint(folder: Path, config: TrainConfig, *, marks: Marks) -> Check
         StoreCorrupt: it cannot be read.
         UsageProblem: it is of another training.
     """
+    arrays, metadata = _whole(_last(folder))
+    _refuse_other(config, json.loads(metadata["config"]))
+    _refuse_marks(marks, metadata)
+    _refuse_other_reference(marks, metadata)
+    return Checkpoint(
+        progress=_progress(metadata),
+        adapter=_part(arrays, "adapter/"),
+        optimizer=_part(arrays, "optimizer/"),
+    )
+
+
+def check_checkpoint(folder: Path, config: TrainConfig, *, marks: Marks) -> None:
+    """Refuse what `load_checkpoint` would, as far as that is known before the model is loaded.
+
+    Args:
+        folder: the adapter's.
+        config: of the training that goes on.
+        marks: of its data and its model; its reference is not looked at.
+
+    Raises:
+        NotFound: there is none.
+        StoreCorrupt: it cannot be read.
+        UsageProblem: it is of another training.
+    """
+    metadata = _metadata(_last(folder))
+    _refuse_other(config, json.loads(metadata["config"]))
+    _refuse_marks(marks, metadata)
+
+
+def _last(folder: Path) -> Path:
     files = checkpoints_in(folder)
     if not files:
         raise NotFound(
             f"There is no checkpoint in {folder} to go on from.",
             hint="Leave --resume out to begin.",
         )
-    arrays, metadata = _whole(files[-1])
-    _refuse_other(config, json.loads(metadata["config"]))
-    _refuse_marks(marks, metadata)
-    return Checkpoint(
-        progress=_progress(metadata),
-        adapter=_part(arrays, "adapter/"),
-        optimizer=_part(arrays, "optimizer/"),
-    )
+    return files[-1]
 
 
 def _file(folder: Path, step: int) -> Path:
@@ -191,16 +229,29 @@ def _whole(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
     Raises:
         StoreCorrupt: it lacks something, or cannot be read.
     """
-    try:
-        arrays, metadata = _read(file)
+    metadata = _metadata(file)
+    with _blaming(file):
+        return _arrays(file), metadata
+
+
+def _metadata(file: Path) -> dict[str, str]:
+    """Return a checkpoint's metadata alone; raises as `_whole`."""
+    with _blaming(file), safetensors.safe_open(str(file), framework="numpy") as content:
+        metadata = dict(content.metadata() or {})
         _progress(metadata)
         json.loads(metadata["config"])
+    return metadata
+
+
+@contextmanager
+def _blaming(file: Path) -> Iterator[None]:
+    try:
+        yield
     except _BROKEN as problem:
         raise StoreCorrupt(
             f"The checkpoint {file} cannot be read: {problem}.",
             hint="Take it away to go on from the one before it.",
         ) from problem
-    return arrays, metadata
 
 
 def _progress(metadata: Mapping[str, str]) -> Progress:
@@ -208,10 +259,9 @@ def _progress(metadata: Mapping[str, str]) -> Progress:
     return Progress(before=Before(**told.pop("before")), **told)
 
 
-def _read(file: Path) -> tuple[dict[str, Any], dict[str, str]]:
+def _arrays(file: Path) -> dict[str, Any]:
     with safetensors.safe_open(str(file), framework="numpy") as content:
-        metadata = dict(content.metadata() or {})
-        return {name: content.get_tensor(name) for name in content.keys()}, metadata  # noqa: SIM118
+        return {name: content.get_tensor(name) for name in content.keys()}  # noqa: SIM118
 
 
 def _part(arrays: dict[str, Any], prefix: str) -> Arrays:
@@ -230,6 +280,19 @@ def _refuse_other(config: TrainConfig, stored: dict[str, Any]) -> None:
                 f"The checkpoint was trained with {name} {stored.get(name)}, not {mine[name]}.",
                 hint="Say the same, or begin in another folder.",
             )
+
+
+def _refuse_other_reference(marks: Marks, metadata: Mapping[str, str]) -> None:
+    before = metadata.get("reference", "")
+    if before == marks.reference:
+        return
+    names = {True: "the adapter that it began from", False: "the base model"}
+    was, now = (names[bool(mark)] for mark in (before, marks.reference))
+    told = "another adapter" if was == now else now
+    raise UsageProblem(
+        f"The checkpoint learned preferences against {was}, and the reference is now {told}.",
+        hint="Name the same warm_start_adapter, or begin in another folder.",
+    )
 
 
 def _refuse_marks(marks: Marks, metadata: Mapping[str, str]) -> None:

@@ -153,7 +153,9 @@ class TrainConfig:
     orpo_prefix_shared: bool = _field(
         True, Switch(), "Compute the prompt of orpo's pairs once for both answers."
     )
-    warm_start_adapter: str | None = _field(None, Text(), "A folder with an adapter to go on from.")
+    warm_start_adapter: str | None = _field(
+        None, Text(), "Start from this adapter: a folder, or a name that `adapters list` shows."
+    )
 
     @property
     def response_only(self) -> bool:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 # Training rows that are measured where there is no validation.
 _MEASURED_ROWS, _MEASURED_TOKENS = 32, 8192
+_EARLY_STOPPING = "early_stopping needs validation data and steps_per_eval."
 _SHOWN = 5  # broken rows that a sentence lists
 
 
@@ -104,13 +105,15 @@ def inspect_dataset(path: Path) -> Inspection:
     )
 
 
-def load_dataset(config: TrainConfig, tokenizer: Tokenizer) -> Dataset:
-    """Read and tokenize the data of a training.
+def check_data(config: TrainConfig) -> tuple[Path, Path | None, str]:
+    """Find the data of a training and refuse what no model could learn from: reads a row or two.
+
+    Returns:
+        The training file, the validation file, and the format of the rows.
 
     Raises:
         NotFound: there is no training file.
-        UsageProblem: no row can be used, a row is broken and `strict` is set, or the rows are not
-            of a kind that the method learns from.
+        UsageProblem: as `load_dataset`, as far as that is known without a tokenizer.
     """
     assert config.data_dir is not None
     train_file, valid_file = find_files(expanded(config.data_dir))
@@ -119,8 +122,26 @@ def load_dataset(config: TrainConfig, tokenizer: Tokenizer) -> Dataset:
             f"valid_split does nothing: {valid_file.name} is the validation data.",
             hint="Leave it out, or take that file away.",
         )
-    form = _detect(train_file, config)
-    encoder = Encoder(tokenizer, max_seq_length=config.max_seq_length)
+    measured = config.steps_per_eval and (valid_file or config.valid_split)
+    if config.early_stopping and not measured:
+        raise UsageProblem(_EARLY_STOPPING)
+    return train_file, valid_file, _detect(train_file, config)
+
+
+def load_dataset(config: TrainConfig, tokenizer: Tokenizer) -> Dataset:
+    """Read and tokenize the data of a training.
+
+    Raises:
+        NotFound: there is no training file.
+        UsageProblem: no row can be used, a row is broken and `strict` is set, or the rows are not
+            of a kind that the method learns from.
+    """
+    train_file, valid_file, form = check_data(config)
+    encoder = Encoder(
+        tokenizer,
+        max_seq_length=config.max_seq_length,
+        response_only=config.method == "dpo" or config.response_only,
+    )
     train, broken = _encode_file(train_file, form, encoder)
     valid, more = _encode_file(valid_file, form, encoder) if valid_file else ([], [])
     broken = [*broken, *more]
@@ -132,8 +153,8 @@ def load_dataset(config: TrainConfig, tokenizer: Tokenizer) -> Dataset:
         train, valid = _split(train, config)
     if valid and config.val_max_examples:
         valid = valid[: config.val_max_examples]
-    if config.early_stopping and not (valid and config.steps_per_eval):
-        raise UsageProblem("early_stopping needs validation data and steps_per_eval.")
+    if config.early_stopping and not valid:
+        raise UsageProblem(_EARLY_STOPPING)
     return Dataset(format=form, train=tuple(train), valid=tuple(valid), broken=tuple(broken))
 
 
@@ -153,6 +174,13 @@ def idle_fields(config: TrainConfig, data: Dataset) -> Iterator[str]:
     for name in ("steps_per_eval", "val_max_examples"):
         if getattr(config, name) and not data.valid:
             yield f"{name} does nothing: there are no rows for validation."
+    marked = sum(p.idle_marks for i in (*data.train, *data.valid) for p in sequences(i))
+    if marked and (config.method == "dpo" or config.response_only):
+        where = "one sequence" if marked == 1 else f"{marked} sequences"
+        yield (
+            f"weight 1 (or train true) does nothing on messages of other roles, as in {where}: "
+            "only the assistant's are learned."
+        )
     if config.sft_scope == "response" and data.format == "text":
         yield "sft_scope response does nothing: a text is all response."
 

@@ -39,11 +39,17 @@ class Encoded:
     """For each token 1 where it belongs to a response, else 0."""
     cut: bool = False
     """Whether it was longer than `max_seq_length`."""
+    muted: bytes = b""
+    """For each token 1 where a message is marked as not learned, else 0; empty: none is."""
+    idle_marks: bool = False
+    """Whether a message is marked as learned that is not the assistant's."""
 
     @property
     def everything(self) -> bytes:
-        """The mask that counts every token that has one before it."""
-        return b"\0" + b"\1" * (len(self.tokens) - 1)
+        """The mask that counts every token that has one before it, but for muted messages."""
+        if not self.muted:
+            return b"\0" + b"\1" * (len(self.tokens) - 1)
+        return b"\0" + bytes(1 - muted for muted in self.muted[1:])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,13 +70,17 @@ Turn = Mapping[str, Any]
 class Encoder:
     """Turns examples into tokens."""
 
-    def __init__(self, tokenizer: Tokenizer, *, max_seq_length: int) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, *, max_seq_length: int, response_only: bool = True
+    ) -> None:
         """Take the model's tokenizer.
 
         Args:
             tokenizer: with its chat template, if it has one.
             max_seq_length: tokens of a sequence at most; what is longer is cut at its end.
+            response_only: whether the loss counts responses alone.
         """
+        self._response_only = response_only
         self._tokenizer = tokenizer
         self._retelling = Retelling(tokenizer)
         self._most = max_seq_length
@@ -122,9 +132,17 @@ class Encoder:
 
         It is told as the model will be told when it answers: a template may show no tools.
         """
+        marks = [message.get("train") for message in messages]
+        idle = any(
+            mark and message["role"] != "assistant"
+            for mark, message in zip(marks, messages, strict=True)
+        )
+        messages = [{k: v for k, v in m.items() if k != "train"} for m in messages]
+        asked = messages
         first = len(self._retold(messages[:given], tools).messages) if given else 0
         told = self._retold(messages, tools)
-        messages, tools = told.messages, told.tools
+        told_of, tools = tools, told.tools
+        messages = told.messages
         whole = self._rendered(messages, tools)
         tokens = self._tokenizer.encode(whole, special=False)
         turns = [i for i in range(first, len(messages)) if messages[i]["role"] == "assistant"]
@@ -132,10 +150,55 @@ class Encoder:
         if messages[-1]["role"] == "assistant" and spans[-1] is None:
             raise RowProblem("the chat template writes its last answer in another way than alone")
         known = [span for span in spans if span is not None]
-        if known and not any(token in self._tokenizer.eos_ids for token in tokens[known[-1][0] :]):
+        muted = [
+            self._message_span(asked, told_of, turn, whole, tokens)
+            for turn, mark in enumerate(marks)
+            if mark is False
+        ]
+        if (
+            known
+            and marks[-1] is not False
+            and not any(token in self._tokenizer.eos_ids for token in tokens[known[-1][0] :])
+        ):
             tokens.append(self._end_token())
             known[-1] = (known[-1][0], len(tokens))
-        return self._finish(tokens, known)
+        places = [span for span in muted if span is not None]
+        return self._finish(tokens, known, muted=places, idle_marks=idle)
+
+    def _message_span(
+        self,
+        messages: Sequence[Turn],
+        tools: Sequence[Turn],
+        turn: int,
+        whole: str,
+        tokens: list[int],
+    ) -> tuple[int, int] | None:
+        """Return where a message that is not learned stands, by the row's own messages.
+
+        None: the whole has it otherwise, and it is not learned for that reason already.
+
+        Raises:
+            RowProblem: it cannot be told, and some of it would be learned.
+        """
+        answers = messages[turn]["role"] == "assistant"
+        before = ""
+        if turn:
+            head = self._retold(messages[:turn], tools)
+            before = self._rendered(head.messages, head.tools, generate=answers)
+        head = self._retold(messages[: turn + 1], tools)
+        after = self._rendered(head.messages, head.tools)
+        if whole.startswith(before) and whole.startswith(after):
+            start = _common(self._tokenizer.encode(before, special=False), tokens) if before else 0
+            last = turn == len(messages) - 1
+            end = _common(self._tokenizer.encode(after, special=False), tokens)
+            return start, len(tokens) if last else end
+        several = len(messages[turn].get("tool_calls") or ()) > 1
+        if self._response_only and not several:
+            return None
+        raise RowProblem(
+            f"the chat template writes message {turn + 1} in another way when more follows, so it "
+            "cannot be left out (weight 0, or train false)"
+        )
 
     def _span(
         self,
@@ -189,18 +252,34 @@ class Encoder:
             raise RowProblem("the tokenizer has no token that ends an answer")
         return self._end
 
-    def _finish(self, tokens: list[int], spans: list[tuple[int, int]]) -> Encoded:
+    def _finish(
+        self,
+        tokens: list[int],
+        spans: list[tuple[int, int]],
+        *,
+        muted: Sequence[tuple[int, int]] = (),
+        idle_marks: bool = False,
+    ) -> Encoded:
         if unknown := self._tokenizer.unknown(tokens):
             raise RowProblem(f"it has {unknown}")
-        mask = bytearray(len(tokens))
+        mask, silent = bytearray(len(tokens)), bytearray(len(tokens))
         for start, end in spans:
             mask[start:end] = b"\1" * (end - start)
+        for start, end in muted:
+            mask[start:end] = bytes(end - start)
+            silent[start:end] = b"\1" * (end - start)
         mask[:1] = b"\0"  # nothing stands before the first one, from which it could be told
         kept, response = tuple(tokens[: self._most]), bytes(mask[: self._most])
         if not any(response):
             beyond = f"its response lies beyond max_seq_length ({self._most} tokens)"
             raise RowProblem(beyond if any(mask) else "it has no response")
-        return Encoded(tokens=kept, response=response, cut=len(tokens) > self._most)
+        return Encoded(
+            tokens=kept,
+            response=response,
+            cut=len(tokens) > self._most,
+            muted=bytes(silent[: self._most]) if muted else b"",
+            idle_marks=idle_marks,
+        )
 
 
 def _common(left: Sequence[int], right: Sequence[int]) -> int:

@@ -93,8 +93,10 @@ def _memory(config: TrainConfig, trained: TrainModel, data: Dataset, shape: _Sha
     if trained.split.known and config.orpo_fused_ce:
         counted = min(counted, config.chunk_size or chunk_tokens(shape.vocabulary))
     floats = rows * longest * kept + 3 * counted * shape.vocabulary
-    # A and B, their gradients and two moments, and the step's new ones beside the old.
-    return trained.weights_bytes + 4 * (floats + 6 * trained.trainable_parameters)
+    # A and B, their gradients and two moments, and the step's new ones beside the old; a reference
+    # that is an adapter is kept beside them.
+    copies = 6 + (trained.reference is not None)
+    return trained.weights_bytes + 4 * (floats + copies * trained.trainable_parameters)
 
 
 def _flops(config: TrainConfig, trained: TrainModel, data: Dataset, shape: _Shape) -> float:

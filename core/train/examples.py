@@ -24,7 +24,8 @@ class Conversation:
     """Turns of which the assistant's are learned."""
 
     messages: tuple[Message, ...]
-    """With `role` and `content`, perhaps `tool_calls`; at least one of them is the assistant's."""
+    """With `role` and `content`, perhaps `tool_calls`; at least one of them is the assistant's and
+    learned. `train` is there where a row says it: whether the message is learned."""
     tools: tuple[Message, ...] = ()
     """What the template tells of tools."""
 
@@ -90,8 +91,11 @@ def read_example(values: dict[str, Any], form: str) -> Example:
 
 def _conversation(values: dict[str, Any]) -> Conversation:
     messages = _messages(values, "messages")
-    if not any(message["role"] == "assistant" for message in messages):
+    answers = [message for message in messages if message["role"] == "assistant"]
+    if not answers:
         raise RowProblem("none of its messages is the assistant's")
+    if all(message.get("train") is False for message in answers):
+        raise RowProblem("none of its assistant messages is learned (weight 0, or train false)")
     return Conversation(messages=messages, tools=_tools(values))
 
 
@@ -182,12 +186,30 @@ def _message(raw: Any, key: str, number: int) -> Message:
     role = "system" if raw.get("role") == "developer" else raw.get("role")
     if role not in _ROLES:
         raise RowProblem(f"{where} has the role {shown(role)}; there are {', '.join(_ROLES)}")
-    message = raw | {"role": role, "content": _content(raw.get("content"), where)}
+    message = {key: value for key, value in raw.items() if key not in ("weight", "train")}
+    message |= {"role": role, "content": _content(raw.get("content"), where)}
+    message |= _learned(raw, where)
     if "tool_calls" in raw:
         message["tool_calls"] = _tool_calls(raw["tool_calls"], where)
     if role == "assistant" and not message["content"] and not message.get("tool_calls"):
         raise RowProblem(f"{where} says nothing")
     return message
+
+
+def _learned(raw: dict[str, Any], where: str) -> dict[str, bool]:
+    """Return what a message says of being learned: OpenAI's `weight`, and `train`.
+
+    Empty: nothing, and then the assistant's are learned.
+    """
+    weight, train = raw.get("weight"), raw.get("train")
+    if weight is not None and (isinstance(weight, bool) or weight not in (0, 1)):
+        raise RowProblem(f"the weight of {where} is {shown(weight)}; it must be 0 or 1")
+    if train is not None and not isinstance(train, bool):
+        raise RowProblem(f"the 'train' of {where} is {shown(train)}; it must be true or false")
+    said = {value for value in (weight, train) if value is not None}
+    if len(said) > 1:
+        raise RowProblem(f"{where} says weight {weight} and train {str(train).lower()}")
+    return {"train": bool(said.pop())} if said else {}
 
 
 def _content(raw: Any, where: str) -> str:

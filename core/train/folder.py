@@ -8,8 +8,8 @@ import re
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from core.engine.adapters import WEIGHTS
 from core.errors import AlreadyRunning, MlxbunError, NotFound, UsageProblem
+from core.registry.adapters import WEIGHTS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,10 +20,12 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
+from core.download.space import check_free_space
 from core.errors import BadModelFiles, UsageProblem
 from core.progress import OnProgress, Progress, ignore_progress
+from core.registry.adapters import check_adapter, quantized_form
 from core.registry.files import read_json
-from core.registry.weights import WEIGHTS, read_header
+from core.registry.weights import WEIGHTS, check_weights, read_header
 from core.train.rewrite import rewrite
 from core.train.update import PARTS, Update, grown, read_update
 
@@ -63,10 +65,13 @@ def fuse(
     Raises:
         UsageProblem: the target is there already.
         BadModelFiles: the adapter does not fit the model, or files cannot be read.
+        DoesNotFit: the disk has no room for the weights.
         OSError: the target cannot be written, or the disk is full.
     """
     if target.exists():
         raise UsageProblem(f"{target} is there already.", hint="Name a folder that is not.")
+    check_free_space({target: check_weights(base)}, what="The fused model")
+    check_adapter(adapter, model=base, model_id=base.name, lora=True)
     update = read_update(adapter)
     files = {path: read_header(path) for path in sorted(base.glob(WEIGHTS))}
     config = read_json(base / "config.json") or {}
@@ -86,7 +91,7 @@ def _has_layout(files: Headers, update: Update, config: Mapping[str, Any]) -> bo
     """Return whether files hold the layers by the names and in the forms that they compute in."""
     stored = {name: tensor for header in files.values() for name, tensor in header.items()}
     return all(
-        f"{path}.weight" in stored and _has_form(path, stored, _form(config, path))
+        f"{path}.weight" in stored and _has_form(path, stored, quantized_form(config, path))
         for path in update.paths
     )
 
@@ -115,7 +120,7 @@ def _put_in_place(
     homes = {name: file for file, header in files.items() for name in header}
     for path in update.paths:
         parts = {part: loaded.get(f"{path}.{part}") for part in PARTS}
-        for part, array in grown(path, parts, update, _form(config, path)).items():
+        for part, array in grown(path, parts, update, quantized_form(config, path)).items():
             file = homes[f"{path}.{part}"]
             _put(made / file.name, f"{path}.{part}", files[file], array)
         on_layer()
@@ -141,18 +146,6 @@ def _bytes(array: Any) -> bytes:
     if array.dtype == mx.bfloat16:
         array = array.view(mx.uint16)
     return np.array(array).tobytes()
-
-
-def _form(config: Mapping[str, Any], path: str) -> dict[str, Any]:
-    """Return how a layer is quantized: what is said of it, else of all."""
-    whole = config.get("quantization") or config.get("quantization_config") or {}
-    own = whole.get(path)
-    said = {**whole, **own} if isinstance(own, dict) else whole
-    return {
-        "group_size": int(said.get("group_size", 64)),
-        "bits": int(said.get("bits", 4)),
-        "mode": str(said.get("mode", "affine")),
-    }
 
 
 @contextmanager

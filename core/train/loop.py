@@ -13,10 +13,10 @@ from typing import Any, Literal
 
 import mlx.core as mx
 
-from core.engine.adapters import WEIGHTS
 from core.engine.device import memory_now
 from core.errors import MlxbunError
 from core.paths import atomic_write, expanded
+from core.registry.adapters import WEIGHTS
 from core.train.adapter import write_adapter
 from core.train.batches import BatchOrder, in_order
 from core.train.checkpoint import (
@@ -26,6 +26,7 @@ from core.train.checkpoint import (
     drop_checkpoint,
     drop_older_checkpoints,
     load_checkpoint,
+    mark_of_arrays,
     save_checkpoint,
 )
 from core.train.config import TrainConfig
@@ -86,11 +87,13 @@ class Training:
         self._should_stop = should_stop
         self._clock = clock
         self._folder = expanded(config.adapter_path)
-        self._stepper = Stepper(config, trained.model, trained.split)
+        self._stepper = Stepper(config, trained.model, trained.split, reference=trained.reference)
         self._optimizer = Optimizer(config, trainable(trained.model))
         lengths = tuple(map(item_length, data.train))
         self._order = BatchOrder(lengths=lengths, size=config.batch_size, seed=config.seed)
-        self._marks = Marks(data=fingerprint(data), model=model)
+        self._marks = Marks(
+            data=fingerprint(data), model=model, reference=mark_of_arrays(trained.reference)
+        )
         self._progress = Progress(step=0, trained_tokens=0, before=Before(loss=0, perplexity=1))
         self._saved_step = -1
         self._started = clock()
@@ -436,6 +439,7 @@ def fingerprint(data: Dataset) -> str:
         for part in sequences(row) if row else ():
             digest.update(json.dumps(part.tokens).encode())
             digest.update(part.response)
+            digest.update(part.muted)
         digest.update(b"|")
     return digest.hexdigest()
 

@@ -50,6 +50,11 @@ class _Adapter(nn.Module):  # type: ignore[misc]  # MLX tells no types
         """Set the key of the next masks; None: nothing is dropped."""
         self._dropout_key = key
 
+    @property
+    def dropout_key(self) -> mx.array | None:
+        """The key of the next masks."""
+        return self._dropout_key
+
     def _dropped(self, x: mx.array) -> Any:
         if not self.drop or self._dropout_key is None:
             return x
@@ -238,9 +243,33 @@ def stop_dropout(model: Any) -> None:
 
 
 @contextmanager
-def adapters_off(model: Any) -> Iterator[None]:
+def reference_on(adapters: Mapping[str, Any], values: Arrays | None) -> Iterator[None]:
+    """Compute as a preference method's reference within the block, without dropout.
+
+    Args:
+        adapters: of the model, as `adapters_of` returns them.
+        values: the A and B of the reference; None: it is the base model.
+    """
+    if values is None:
+        with adapters_off(adapters):
+            yield
+        return
+    before = [(each, each.lora_a, each.lora_b, each.dropout_key) for each in adapters.values()]
+    try:
+        for path, adapter in adapters.items():
+            adapter.lora_a, adapter.lora_b = values[f"{path}.lora_a"], values[f"{path}.lora_b"]
+            adapter.seed_dropout(None)
+        yield
+    finally:
+        for adapter, a, b, key in before:
+            adapter.lora_a, adapter.lora_b = a, b
+            adapter.seed_dropout(key)
+
+
+@contextmanager
+def adapters_off(adapters: Mapping[str, Any]) -> Iterator[None]:
     """Compute as the base model within the block."""
-    scales = [(adapter, adapter.scale) for adapter in adapters_of(model).values()]
+    scales = [(adapter, adapter.scale) for adapter in adapters.values()]
     try:
         for adapter, _ in scales:
             adapter.scale = 0.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,7 @@ import mlx.core as mx
 from mlx.utils import tree_flatten
 from mlx_lm.utils import get_total_parameters, load_model
 
+from core.engine import loader
 from core.engine.device import recommended_working_set
 from core.engine.loader import (
     blaming_files,
@@ -22,9 +23,10 @@ from core.engine.loader import (
 )
 from core.engine.tokenizer import Tokenizer
 from core.errors import MlxbunError, UsageProblem
+from core.registry.adapters import read_lora_form
 from core.train.config import PROJECTIONS, TrainConfig
 from core.train.head import Split, split_model
-from core.train.lora import Target, find_targets, mount, trainable
+from core.train.lora import Arrays, Target, find_targets, mount, trainable
 from core.train.ranks import KL_FILE, read_kl, scaled_ranks, without_kl
 from core.units import format_bytes
 
@@ -64,6 +66,8 @@ class TrainModel:
     """How they lie in memory, for people."""
     threads: ThreadKeeper | None
     """Keeps the BLAS from fighting for cores; None where it does not apply."""
+    reference: Arrays | None = None
+    """A and B of the policy that DPO compares with; None: the base model, or another method."""
 
     @property
     def trainable_parameters(self) -> int:
@@ -71,13 +75,35 @@ class TrainModel:
         return sum(int(array.size) for array in trainable(self.model).values())
 
 
+def read_tokenizer(
+    folder: Path, *, plan: ComputePlan, memory_budget_gb: float | None, shelf: CardShelf | None
+) -> Tokenizer:
+    """Return the tokenizer of a model that has a chance to be loaded; no weights are read.
+
+    Args:
+        folder: the model's.
+        plan: how to compute.
+        memory_budget_gb: in GB (10^9 bytes), or None.
+        shelf: where tokenizers are kept between starts, or None.
+
+    Raises:
+        BadModelFiles: the model's files cannot be used.
+        DoesNotFit: its weights alone exceed the budget.
+    """
+    refuse_oversized(folder, plan.budget_bytes(memory_budget_gb, recommended_working_set()))
+    with blaming_files(folder):
+        refuse_absurd(folder)
+    return loader.read_tokenizer(folder, shelf)
+
+
 def load_train_model(
     folder: Path,
     config: TrainConfig,
     *,
+    tokenizer: Tokenizer,
     plan: ComputePlan,
     memory_budget_gb: float | None,
-    shelf: CardShelf | None,
+    warm_start: Path | None = None,
     on_note: OnNote,
 ) -> TrainModel:
     """Load a model and put fresh adapters on it.
@@ -85,23 +111,24 @@ def load_train_model(
     Args:
         folder: the model's.
         config: which layers, ranks and scales.
+        tokenizer: the model's.
         plan: how to compute.
         memory_budget_gb: in GB (10^9 bytes), or None.
-        shelf: where tokenizers are kept between starts, or None.
+        warm_start: the folder of an adapter whose layers must be those that are trained, or None.
         on_note: hears what was done to the weights.
 
     Raises:
         BadModelFiles: the model's files cannot be used.
-        DoesNotFit: its weights alone exceed the budget.
-        UsageProblem: the configuration names layers that it has not.
+        UsageProblem: the configuration names layers that it has not, or not those of `warm_start`.
     """
     if not plan.compile_kernels:
         mx.disable_compile()
     budget = plan.budget_bytes(memory_budget_gb, recommended_working_set())
-    refuse_oversized(folder, budget)
-    read = _read(folder, shelf)
+    read = _read(folder)
     # Before unpacking, which makes all bits the same.
     targets, ranks = _choose(read.model, config, folder, on_note)
+    if warm_start:
+        _refuse_other_layers(warm_start, ranks)
     with blaming_files(folder):
         loaded_as = _settle(read, plan, budget, on_note=on_note)
         mx.eval(read.model.parameters())
@@ -112,7 +139,7 @@ def load_train_model(
     return TrainModel(
         model=read.model,
         split=split,
-        tokenizer=read.tokenizer,
+        tokenizer=tokenizer,
         targets=tuple(targets),
         config=read.config,
         parameters=read.parameters,
@@ -152,19 +179,31 @@ class _Read:
     """Its weights not evaluated yet."""
     config: dict[str, Any]
     """Its config.json."""
-    tokenizer: Tokenizer
-    """Its tokenizer."""
     parameters: int
     """Its weights, counted unpacked."""
 
 
-def _read(folder: Path, shelf: CardShelf | None) -> _Read:
+def _read(folder: Path) -> _Read:
     with blaming_files(folder):
-        refuse_absurd(folder)
         model, config = load_model(folder, lazy=True)
-        tokenizer = Tokenizer.load(folder, eos_ids=config.get("eos_token_id"), shelf=shelf)
         parameters = int(get_total_parameters(model))
-    return _Read(model=model, config=config, tokenizer=tokenizer, parameters=parameters)
+    return _Read(model=model, config=config, parameters=parameters)
+
+
+def _refuse_other_layers(adapter: Path, ranks: Mapping[str, int]) -> None:
+    """Refuse to begin from an adapter of other layers, or of ranks too small, by its headers."""
+    form = read_lora_form(adapter)
+    if set(form.paths) != set(ranks):
+        raise UsageProblem(
+            f"The adapter in {adapter} is for other layers than those to be trained.",
+            hint="Set target_modules and num_layers to those of the adapter.",
+        )
+    if form.rank is not None and form.rank < max(ranks.values()):
+        raise UsageProblem(
+            f"The adapter in {adapter} has rank {form.rank}, and rank {max(ranks.values())} is "
+            "trained.",
+            hint="Set rank to that of the adapter.",
+        )
 
 
 def _choose(

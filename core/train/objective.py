@@ -17,7 +17,7 @@ from core.train.config import TrainConfig
 from core.train.data import sequences
 from core.train.encode import Encoded, EncodedPair, Item
 from core.train.head import Kind, Split, chunk_tokens, token_logps
-from core.train.lora import adapters_off
+from core.train.lora import Arrays, adapters_of, reference_on
 from core.train.losses import dpo_sum, odds_ratio_sum, reward_margins
 
 
@@ -78,7 +78,13 @@ class Objective:
     """The loss of one method on one model."""
 
     def __init__(
-        self, config: TrainConfig, model: Any, split: Split, *, graded: bool = True
+        self,
+        config: TrainConfig,
+        model: Any,
+        split: Split,
+        *,
+        reference: Arrays | None = None,
+        graded: bool = True,
     ) -> None:
         """Take the configuration and the model with its adapters.
 
@@ -86,11 +92,13 @@ class Objective:
             config: the method and how it is computed.
             model: with its adapters.
             split: its parts.
+            reference: A and B of DPO's reference; None: it is the base model.
             graded: whether gradients will be taken of the scores.
         """
         self._config = config
         self._graded = graded
-        self._model = model
+        self._adapters = adapters_of(model)
+        self._frozen = reference
         self._split = split
         self._kind, self._chunk = _way(config, split)
         self._reference: dict[tuple[int, ...], mx.array] = {}
@@ -132,24 +140,24 @@ class Objective:
         return Scores(loss=loss, nll=-sums[:pairs].sum(), wins=wins, rewards=rewards)
 
     def reference(self, batch: Batch) -> mx.array:
-        """Return the base model's summed log-probabilities of a batch's responses [2 P]."""
+        """Return the reference's summed log-probabilities of a batch's responses [2 P]."""
         return self._reference[batch.key]
 
     def prepare(self, batch: Batch) -> None:
-        """Compute what the loss needs of the base model: before the gradients, outside of them.
+        """Compute what the loss needs of the reference: before the gradients, outside of them.
 
         It is kept: a batch that comes again has the same rows in the same order.
         """
         if self._config.method != "dpo" or batch.key in self._reference:
             return
-        with adapters_off(self._model):
+        with reference_on(self._adapters, self._frozen):
             logps = self._logps(self._split.body(batch.inputs), batch, graded=False)
             sums = batch.of_response @ logps
             mx.eval(sums)
         self._reference[batch.key] = sums
 
     def forget(self) -> None:
-        """Let go of what was kept of the base model: another data set comes."""
+        """Let go of what was kept of the reference: another data set comes."""
         self._reference.clear()
 
     def _margins(self, sums: mx.array, batch: Batch) -> mx.array:

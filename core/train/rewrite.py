@@ -10,8 +10,9 @@ from mlx import nn
 from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
 from mlx_lm.utils import load_model, save_config, save_model
 
-from core.engine.loader import blaming_files
+from core.engine.loader import blaming_files, layers_of
 from core.errors import BadModelFiles
+from core.registry.adapters import fit_to_layers, read_form, require_fit
 from core.train.update import PARTS, Update, grown
 
 _PLAIN = (nn.Linear, SwitchLinear)
@@ -33,6 +34,9 @@ def rewrite(base: Path, update: Update, made: Path, *, on_layer: Callable[[], No
     """
     with blaming_files(base):
         model, config = load_model(base, lazy=True)
+    # Before anything is computed: their headers could not tell what their layers become.
+    form = read_form(update.folder)
+    require_fit(form, fit_to_layers(form, layers_of(model), model_id=base.name))
     modules = dict(model.named_modules())
     for path in update.paths:
         module = modules.get(path)

@@ -5,18 +5,21 @@ The order matters, as for an engine: a fast BLAS must be in the process before M
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Literal, cast
 
+from core.engine.adapters import find_sound_adapter
 from core.engine.start import find_model
 from core.errors import BackendMissing
 from core.machine.compute import prepare_compute
 from core.paths import expanded
 from core.progress import ignore_progress
 from core.provenance import EvalFigure, Origin, Provenance, is_repo_id, write_provenance
+from core.registry.adapters import check_adapter
 from core.train.config import recipe_of, require_paths
+from core.train.data import check_data, data_notes, idle_fields, load_dataset
 from core.train.events import Note, Stage
 from core.train.folder import only_training, require_free
 from core.units import format_bytes
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from core.engine.tokenizer import Tokenizer
     from core.machine.compute import ComputePlan
     from core.paths import Paths
     from core.progress import OnProgress
@@ -93,6 +97,7 @@ def run_training(
             environ=environ,
             on_event=on_event,
             on_progress=on_progress,
+            resume=resume,
         )
         result = _train(prepared, on_event, should_stop, resume=resume)
         if result.adapter_step:
@@ -146,8 +151,12 @@ def prepare_training(
     environ: Mapping[str, str],
     on_event: OnEvent,
     on_progress: OnProgress = ignore_progress,
+    resume: bool = False,
 ) -> Prepared:
-    """Load the model and the data of a training; see `run_training`.
+    """Load the data and the model of a training; see `run_training`.
+
+    What is cheap to find wrong comes first: the data before a model is fetched, every row before
+    its weights are read.
 
     Raises:
         MlxbunError: the configuration, the model or the data cannot be used.
@@ -156,6 +165,8 @@ def prepare_training(
     def note(line: str) -> None:
         on_event(Note(line=line))
 
+    check_data(config)
+    adapter = find_sound_adapter(config.warm_start_adapter, cache=paths.cache)
     plan = _plan(settings, paths, environ, note)
     base = find_model(
         config.model_dir,
@@ -166,12 +177,40 @@ def prepare_training(
         on_progress=on_progress,
         on_note=note,
     )
+    if adapter and (told := _check_warm_start(adapter, base)):
+        note(told)
     _import_backend()
-    on_event(Stage(stage="loading", progress=0.0, message=f"loading {base.model_id}"))
-    trained = _load(base.folder, config, plan, settings, paths, note)
     on_event(Stage(stage="data", progress=0.0, message=f"reading {config.data_dir}"))
-    data = _read_data(config, trained, note)
+    tokenizer = _read_tokenizer(base.folder, plan, settings, paths)
+    data = _read_data(config, tokenizer, note)
+    if resume:
+        _check_resumable(config, base, data)
+    on_event(Stage(stage="loading", progress=0.0, message=f"loading {base.model_id}"))
+    trained = _load(base.folder, config, tokenizer, plan, settings, adapter, note)
+    if trained.reference is not None:
+        note("DPO's reference is the adapter that the training begins from, not the base model.")
     return Prepared(config=config, base=base, trained=trained, data=data)
+
+
+def reference_of(config: TrainConfig) -> str | None:
+    """Return what DPO compares the policy with, for people; None: the method has no reference."""
+    if config.method != "dpo":
+        return None
+    return "the warm-start adapter" if config.warm_start_adapter else "the base model"
+
+
+def _check_warm_start(adapter: Path, base: ModelRef) -> str | None:
+    return check_adapter(adapter, model=base.folder, model_id=base.model_id, lora=True)
+
+
+def _check_resumable(config: TrainConfig, base: ModelRef, data: Dataset) -> None:
+    """Refuse to go on from a checkpoint of another training, before the model is loaded."""
+    from core.train.checkpoint import Marks, check_checkpoint, mark_of_model
+    from core.train.loop import fingerprint
+
+    assert config.adapter_path is not None
+    marks = Marks(data=fingerprint(data), model=mark_of_model(base.folder))
+    check_checkpoint(expanded(config.adapter_path), config, marks=marks)
 
 
 def _plan(
@@ -206,38 +245,53 @@ def _import_backend() -> None:
         ) from problem
 
 
+def _read_tokenizer(folder: Path, plan: ComputePlan, settings: Settings, paths: Paths) -> Tokenizer:
+    from core.engine.tokenizer_card import CardShelf
+    from core.train.model import read_tokenizer
+
+    return read_tokenizer(
+        folder,
+        plan=plan,
+        memory_budget_gb=settings.memory_budget,
+        shelf=CardShelf(paths.cache / "tokenizers"),
+    )
+
+
 def _load(
     folder: Path,
     config: TrainConfig,
+    tokenizer: Tokenizer,
     plan: ComputePlan,
     settings: Settings,
-    paths: Paths,
+    adapter: Path | None,
     note: Callable[[str], None],
 ) -> TrainModel:
     """Return the model with the adapters that it begins with."""
-    from core.engine.tokenizer_card import CardShelf
     from core.train.adapter import warm_start
+    from core.train.lora import trainable
     from core.train.model import load_train_model
     from core.train.trial import check_gradients
 
     trained = load_train_model(
         folder,
         config,
+        tokenizer=tokenizer,
         plan=plan,
         memory_budget_gb=settings.memory_budget,
-        shelf=CardShelf(paths.cache / "tokenizers"),
+        warm_start=adapter,
         on_note=note,
     )
-    if config.warm_start_adapter:
-        warm_start(trained, config.warm_start_adapter)
+    if adapter:
+        warm_start(trained, adapter)
     check_gradients(config, trained)
+    if adapter and config.method == "dpo":
+        # Arrays are never changed in place: the policy's steps leave these as they are.
+        trained = replace(trained, reference=trainable(trained.model))
     return trained
 
 
-def _read_data(config: TrainConfig, trained: TrainModel, note: Callable[[str], None]) -> Dataset:
-    from core.train.data import data_notes, idle_fields, load_dataset
-
-    data = load_dataset(config, trained.tokenizer)
+def _read_data(config: TrainConfig, tokenizer: Tokenizer, note: Callable[[str], None]) -> Dataset:
+    data = load_dataset(config, tokenizer)
     for line in (*data_notes(data), *idle_fields(config, data)):
         note(line)
     return data
@@ -248,6 +302,7 @@ def describe(prepared: Prepared, result: TrainResult) -> Provenance:
     known = {n: v for n, v in recipe_of(prepared.config).items() if v not in (None, [])}
     recipe: dict[str, Value] = {n: tuple(v) if isinstance(v, list) else v for n, v in known.items()}
     recipe |= {
+        **({"reference": reference} if (reference := reference_of(prepared.config)) else {}),
         "training rows": len(prepared.data.train),
         "validation rows": len(prepared.data.valid),
         "steps": result.step,

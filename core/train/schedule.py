@@ -1,7 +1,8 @@
 """The learning rate of each step. Pure Python.
 
-A linear warm-up from learning_rate / warmup to learning_rate, then constant, or a cosine down to 0
-at the last step (Loshchilov and Hutter 2017, arXiv:1608.03983, without restarts).
+A linear warm-up from learning_rate / warmup to learning_rate, then constant, or a cosine that would
+reach 0 one step after the last, so that every step learns something (Loshchilov and Hutter 2017,
+arXiv:1608.03983, equation 5 without restarts: at step t of T the cosine of t / T, t from 0).
 """
 
 from __future__ import annotations
@@ -23,5 +24,5 @@ def learning_rate(step: int, *, peak: float, steps: int, warmup: int, schedule: 
         return peak * step / warmup
     if schedule == "constant":
         return peak
-    done = (step - 1 - warmup) / max(1, steps - 1 - warmup)
+    done = (step - 1 - warmup) / (steps - warmup)
     return peak * (1 + math.cos(math.pi * done)) / 2

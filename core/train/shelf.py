@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from core.engine.adapters import CONFIG, WEIGHTS, adapter_folders, find_adapter
+from core.engine.adapters import adapter_folders, find_adapter
 from core.errors import BadModelFiles, MlxbunError
 from core.provenance import read_provenance
+from core.registry.adapters import CONFIG, WEIGHTS, read_form
 from core.registry.files import read_json
-from core.registry.weights import read_header, tensor_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -97,34 +98,26 @@ def read_card(folder: Path) -> AdapterCard:
     Raises:
         BadModelFiles: they are broken.
     """
+    form = read_form(folder)
     try:
-        config = read_json(folder / CONFIG)
+        config = read_json(folder / CONFIG) or {}
+        status = (folder / WEIGHTS).stat()
     except OSError as problem:
-        raise BadModelFiles(f"{folder / CONFIG} cannot be read: {problem.strerror}.") from problem
-    if config is None:
-        raise BadModelFiles(f"{folder / CONFIG} is no JSON object.")
-    try:
-        tensors = read_header(folder / WEIGHTS)
-    except BadModelFiles as problem:
-        hint = "Train it again, or take its folder away."
-        raise BadModelFiles(problem.message, hint=hint) from problem
-    told = config.get("lora_parameters")
-    lora = told if isinstance(told, dict) else {}
+        raise BadModelFiles(f"{folder} cannot be read: {problem.strerror}.") from problem
     made = config.get("mlxbun")
-    provenance = provenance_of(folder)
-    loss, base_loss = _losses(provenance)
+    loss, base_loss = _losses(provenance_of(folder))
     return AdapterCard(
         name=folder.name,
         folder=folder,
-        base=_text(config.get("model")),
-        kind=_text(config.get("fine_tune_type")) or "lora",
+        base=form.base,
+        kind=form.kind,
         method=_text(made.get("method")) if isinstance(made, dict) else None,
-        rank=lora["rank"] if isinstance(lora.get("rank"), int) else None,
-        scale=_number(lora.get("scale")),
-        layers=len({name.rsplit(".", 1)[0] for name in tensors}),
-        parameters=sum(_count(tensor) for tensor in tensors.values()),
-        size_bytes=sum(map(tensor_bytes, tensors.values())),
-        modified=(folder / WEIGHTS).stat().st_mtime,
+        rank=form.rank,
+        scale=form.scale,
+        layers=len(form.paths),
+        parameters=sum(map(math.prod, form.tensors.values())),
+        size_bytes=form.size_bytes,
+        modified=status.st_mtime,
         loss=loss,
         base_loss=base_loss,
     )
@@ -147,18 +140,6 @@ def _losses(provenance: Provenance | None) -> tuple[float | None, float | None]:
         if figure.name == "loss":
             return figure.value, figure.base_value
     return None, None
-
-
-def _count(tensor: dict[str, Any]) -> int:
-    count = 1
-    for size in tensor["shape"]:
-        count *= size
-    return count
-
-
-def _number(value: Any) -> float | None:
-    known = isinstance(value, int | float) and not isinstance(value, bool)
-    return float(value) if known and abs(value) < float("inf") else None
 
 
 def _text(value: Any) -> str | None:

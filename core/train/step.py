@@ -135,12 +135,22 @@ class Stepper:
         note: a sentence on what is not done as the configuration has it, or None.
     """
 
-    def __init__(self, config: TrainConfig, model: Any, split: Split) -> None:
-        """Take the configuration and the model with its adapters."""
+    def __init__(
+        self, config: TrainConfig, model: Any, split: Split, *, reference: Arrays | None = None
+    ) -> None:
+        """Take the configuration and the model with its adapters.
+
+        Args:
+            config: the method and how it is computed.
+            model: with its adapters.
+            split: its parts.
+            reference: as `Objective`.
+        """
         self._config = config
         self._model = model
         self._split = split
-        self._objective = Objective(config, model, split)
+        self._reference = reference
+        self._objective = Objective(config, model, split, reference=reference)
         self._segment = config.segment_size or int(config.grad_checkpoint)
         self._shares, self.note = _sharing(config, split)
 
@@ -188,7 +198,9 @@ class Stepper:
     def measure(self, items: Sequence[Item], batches: Sequence[tuple[int, ...]]) -> Measured:
         """Return the loss over rows, without dropout."""
         rows = [items[row] for batch in batches for row in batch]
-        objective = Objective(self._config, self._model, self._split, graded=False)
+        objective = Objective(
+            self._config, self._model, self._split, reference=self._reference, graded=False
+        )
         totals = objective.totals(rows)
         stop_dropout(self._model)
         scores: Scores | None = None

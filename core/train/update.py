@@ -24,6 +24,8 @@ _FLOATS = (mx.float32, mx.float16, mx.bfloat16)
 class Update:
     """An adapter, as far as it changes weights."""
 
+    folder: Path
+    """Where the adapter lies."""
     paths: tuple[str, ...]
     """The layers that it changes, sorted."""
     arrays: NumpyArrays
@@ -46,7 +48,7 @@ def read_update(adapter: Path) -> Update:
     """
     arrays, scale = read_adapter(adapter)
     paths = sorted({name.rsplit(".", 1)[0] for name in arrays})
-    return Update(paths=tuple(paths), arrays=arrays, scale=scale)
+    return Update(folder=adapter, paths=tuple(paths), arrays=arrays, scale=scale)
 
 
 def grown(

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from core.provenance import Origin, Provenance, read_provenance
+from core.registry.adapters import CONFIG as ADAPTER_CONFIG
+from core.registry.adapters import WEIGHTS as ADAPTER_WEIGHTS
 from core.registry.facts import read_facts
 from core.registry.files import printable, read_json
 from core.registry.forms import kind_of_folder
 from core.registry.weights import BrokenWeightsError, parse_header
 from core.units import format_bytes, format_count
 from core.upload.data_facts import DataFacts, read_data
-from core.upload.kinds import ADAPTER_CONFIG, ADAPTER_WEIGHTS
 from core.upload.origins import (
     NO_TERMS,
     Terms,

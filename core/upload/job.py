@@ -71,6 +71,25 @@ class UploadResult:
     """Bytes of large files that went over the network, repeated ones included."""
 
 
+def check_way(paths: Paths, environ: Mapping[str, str]) -> HubToken:
+    """Return the token, once nothing on this machine keeps anything from being uploaded.
+
+    To be called before files are looked at: reading a large data set takes minutes.
+
+    Raises:
+        UploadFailed: there is no token, or the environment says to stay offline.
+        UsageProblem: HF_ENDPOINT is no address, or HF_TOKEN no token.
+        StoreCorrupt: a token file cannot be read.
+    """
+    if (name := offline_switch(environ)) is not None:
+        raise UploadFailed(
+            f"{name} is set, so nothing is uploaded.",
+            hint=f"Do without {name}; --dry-run shows without a network what would be.",
+        )
+    endpoint = checked_endpoint(endpoint_of(environ))
+    return _found(find_token(paths, environ), endpoint, paths)
+
+
 def upload(
     plan: UploadPlan,
     *,
@@ -111,18 +130,14 @@ class _Job:
         on_event: OnEvent,
         pace: Pace,
     ) -> None:
-        if (name := offline_switch(environ)) is not None:
-            raise UploadFailed(
-                f"{name} is set, so nothing is uploaded.",
-                hint=f"Do without {name}; --dry-run shows without a network what would be.",
-            )
+        token = check_way(paths, environ)
         self._plan = plan
         self._endpoint = checked_endpoint(endpoint_of(environ))
         self._asked = Asked(
             target=plan.request.target,
             repo_type=plan.repo_type,
             endpoint=self._endpoint,
-            token=_found(find_token(paths, environ), self._endpoint, paths),
+            token=token,
         )
         self._tell = on_event
         self._pace = pace

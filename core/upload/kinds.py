@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from core.errors import BadModelFiles, NotFound
+from core.registry.adapters import CONFIG as ADAPTER_CONFIG
+from core.registry.adapters import WEIGHTS as ADAPTER_WEIGHTS
+from core.registry.adapters import read_form
 from core.registry.files import printable
 from core.registry.snapshot import INDEX, find_problem
 from core.registry.weights import WEIGHTS
@@ -18,8 +21,6 @@ if TYPE_CHECKING:
 Kind = Literal["model", "adapter", "dataset", "files"]
 """`files`: nothing that we know, uploaded because the type was given."""
 
-ADAPTER_WEIGHTS = "adapters.safetensors"
-ADAPTER_CONFIG = "adapter_config.json"
 DATA_ENDINGS = (".jsonl", ".csv", ".parquet")
 
 _DEEPEST = 3  # levels of folders in which data are looked for
@@ -75,7 +76,7 @@ def _kind_of_folder(folder: Path) -> Kind | BadModelFiles:
     if "config.json" in names and (INDEX in names or fnmatch.filter(names, WEIGHTS)):
         return _model(folder)
     if ADAPTER_CONFIG in names:
-        return "adapter" if ADAPTER_WEIGHTS in names else _no_adapter(folder, names)
+        return _adapter(folder) if ADAPTER_WEIGHTS in names else _no_adapter(folder, names)
     if "config.json" in names and any(name.endswith(".safetensors") for name in names):
         return _model(folder)
     if _holds_data(folder):
@@ -90,6 +91,14 @@ def _model(folder: Path) -> Kind | BadModelFiles:
         f"{_shown(folder)} looks like a model, but {problem}.",
         hint=f"Complete it. {_FORCE_HINT}",
     )
+
+
+def _adapter(folder: Path) -> Kind | BadModelFiles:
+    try:
+        read_form(folder)
+    except BadModelFiles as problem:
+        return BadModelFiles(problem.message, hint=f"Train it again. {_FORCE_HINT}")
+    return "adapter"
 
 
 def _no_adapter(folder: Path, names: set[str]) -> BadModelFiles:

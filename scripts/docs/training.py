@@ -43,7 +43,6 @@ def add_starter_adapter(folder: Path) -> None:
     """Write an adapter for the starter model, whose part is zero."""
     folder.mkdir()
     config = {
-        "model": "starter",
         "fine_tune_type": "lora",
         "num_layers": 30,
         "lora_parameters": {"rank": 8, "scale": 20.0, "dropout": 0.0, "keys": ["self_attn.q_proj"]},

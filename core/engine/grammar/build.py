@@ -48,15 +48,20 @@ def compile_plan(xgrammar: Any, compiler: Any, plan: Plan) -> Any:
         Exception: what xgrammar raises on a form that it does not understand.
     """
     if not plan.calls:
-        return compiler.compile_grammar(_form(xgrammar, plan))
+        return compiler.compile_grammar(parse_form(xgrammar, plan))
     wanted = json.loads(plan.calls)
     if plan.kind is not None:
-        form = {"type": "grammar", "grammar": str(_form(xgrammar, plan))}
+        form = {"type": "grammar", "grammar": str(parse_form(xgrammar, plan))}
         wanted = {"type": "or", "elements": [wanted, form]}
     return compiler.compile_structural_tag({"type": "structural_tag", "format": wanted})
 
 
-def _form(xgrammar: Any, plan: Plan) -> Any:
+def parse_form(xgrammar: Any, plan: Plan) -> Any:
+    """Return the grammar of a plan's form; no tokens are needed for that.
+
+    Raises:
+        Exception: what xgrammar raises on a form that it does not understand.
+    """
     grammar = xgrammar.Grammar
     if plan.kind == "json":
         return grammar.builtin_json_grammar()

@@ -110,7 +110,7 @@ def test_a_dry_run(home: dict[str, str], hub: UploadHub, tmp_path: Path) -> None
     first, _, *rest = done.stdout.splitlines()
     assert first.startswith(f"{folder}: an adapter, 2 files, ")
     rows = [re.split(r"  +", line.rstrip()) for line in rest]
-    assert ["adapters.safetensors", "5.07 kB"] in rows
+    assert ["adapters.safetensors", "5.22 kB"] in rows
     assert ["0000100_adapters.safetensors", "a checkpoint of a training"] in rows
     assert ["notes", "no file that an adapter is loaded from"] in rows
     assert "adapter_config.json (model) tells where things lie on this machine." in rest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import mlx.core as mx
@@ -12,9 +13,9 @@ import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.utils import load_model
 
-from core.engine.loader import load, merge_sampling, unpack_weights
+from core.engine.loader import blaming_files, load, merge_sampling, unpack_weights
 from core.engine.request import SamplingParams, ToneCurve
-from core.errors import BadModelFiles, DoesNotFit
+from core.errors import BackendMissing, BadModelFiles, DoesNotFit
 from tests.core.engine.conftest import PLAN
 from tests.tiny import llama_config, make_model
 
@@ -179,3 +180,25 @@ def test_missing_and_broken_files_are_named(tmp_path: Path) -> None:
     (no_tokenizer / "tokenizer.json").unlink()
     with pytest.raises(BadModelFiles, match="cannot be loaded"):
         load_tiny(no_tokenizer)
+
+
+def test_an_import_that_fails_is_not_the_fault_of_the_files(tmp_path: Path) -> None:
+    with pytest.raises(BackendMissing) as told, blaming_files(tmp_path):
+        import core.engine.no_such_module  # type: ignore[import-not-found]  # noqa: F401
+    assert "ModuleNotFoundError No module named 'core.engine.no_such_module'" in told.value.message
+    assert told.value.hint is not None
+    assert "ownload" not in told.value.hint
+    # As mlx-lm does for an architecture whose own imports fail, and for one that it does not have.
+    for name, kind in (("no_such_package", BackendMissing), ("mlx_lm.models.x", BadModelFiles)):
+        with pytest.raises(kind), blaming_files(tmp_path):
+            raise ValueError("Model type x not supported.") from ImportError("no", name=name)
+
+
+def test_code_of_a_model_that_cannot_be_imported_is_told_as_such(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("import no_such_package\n")
+    spec = spec_from_file_location("own", tmp_path / "own.py")
+    assert spec is not None
+    assert spec.loader is not None
+    told = pytest.raises(BadModelFiles, match="Python code that comes with the model")
+    with told, blaming_files(tmp_path):
+        spec.loader.exec_module(module_from_spec(spec))

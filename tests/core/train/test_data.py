@@ -16,7 +16,7 @@ from core.engine.retelling import Retelling
 from core.engine.tokenizer import Tokenizer
 from core.errors import NotFound, UsageProblem
 from core.train.config import make_config
-from core.train.data import Dataset, inspect_dataset, load_dataset, sequences
+from core.train.data import Dataset, idle_fields, inspect_dataset, load_dataset, sequences
 from core.train.encode import Encoded, EncodedPair, Encoder
 from core.train.examples import Conversation
 from tests.tiny import make_model
@@ -345,3 +345,87 @@ def test_what_is_wrong_with_all_rows_is_said_once(tmp_path: Path, tokenizer: Tok
         "20 rows cannot be used: train.jsonl, line 2 and 19 more: it is text, where the other rows "
         "are messages."
     )
+
+
+def marked(*marks: tuple[str, str, dict[str, Any]]) -> dict[str, Any]:
+    return {"messages": [{**turn(role, content), **more} for role, content, more in marks]}
+
+
+OFF: dict[str, Any] = {"weight": 0}
+ON: dict[str, Any] = {"weight": 1}
+
+
+@pytest.mark.parametrize("off", [{"weight": 0}, {"weight": 0.0}, {"train": False}])
+@pytest.mark.parametrize("on", [{}, {"weight": 1}, {"train": True}, {"weight": None}])
+def test_a_message_of_weight_0_is_not_learned(
+    tmp_path: Path, tokenizer: Tokenizer, off: dict[str, Any], on: dict[str, Any]
+) -> None:
+    row = marked(
+        ("user", "Hi", {}), ("assistant", "Yo", off), ("user", "A", {}), ("assistant", "B", on)
+    )
+    item = only(load(write(tmp_path, [row]), tokenizer))
+    plain = only(load(write(tmp_path, [CHAT]), tokenizer))
+    assert item.tokens == plain.tokens  # the template is not shown the marks
+    assert learned(item, tokenizer) == "B<|im_end|>"
+
+
+def test_the_last_message_may_be_the_one_that_is_not_learned(
+    tmp_path: Path, tokenizer: Tokenizer
+) -> None:
+    row = marked(
+        ("user", "Hi", {}), ("assistant", "Yo", {}), ("user", "A", {}), ("assistant", "B", OFF)
+    )
+    item = only(load(write(tmp_path, [row]), tokenizer))
+    assert learned(item, tokenizer) == "Yo<|im_end|>"
+
+
+def test_the_full_scope_leaves_marked_messages_out(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    row = marked(
+        ("user", "Hi", OFF), ("assistant", "Yo", OFF), ("user", "A", {}), ("assistant", "B", {})
+    )
+    item = only(load(write(tmp_path, [row]), tokenizer, sft_scope="full"))
+    ids = [t for t, m in zip(item.tokens, item.everything, strict=True) if m]
+    text = tokenizer.decoder(["<|im_end|>", "<|im_start|>"])(ids)
+    assert text.endswith("<|im_start|>user\nA<|im_end|>\n<|im_start|>assistant\nB<|im_end|>\n")
+    assert "Hi" not in text
+    assert "Yo" not in text
+
+
+def test_marks_of_answers_in_pairs(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    answer = [turn("assistant", "a"), turn("user", "b"), {**turn("assistant", "c"), **OFF}]
+    row = {"prompt": "Hi", "chosen": answer, "rejected": [turn("assistant", "no")]}
+    (pair,) = load(write(tmp_path, [row]), tokenizer, method="dpo").train
+    assert isinstance(pair, EncodedPair)
+    assert learned(pair.chosen, tokenizer) == "a<|im_end|>"
+
+
+@pytest.mark.parametrize(
+    ("marks", "why"),
+    [
+        ({"weight": 2}, "the weight of message 2 of its 'messages' is 2; it must be 0 or 1"),
+        ({"weight": 0.5}, "is 0.5; it must be 0 or 1"),
+        ({"weight": True}, "is True; it must be 0 or 1"),
+        ({"weight": "0"}, "is '0'; it must be 0 or 1"),
+        ({"weight": [0]}, "is [0]; it must be 0 or 1"),
+        ({"train": 1}, "the 'train' of message 2 of its 'messages' is 1"),
+        ({"weight": 0, "train": True}, "says weight 0 and train true"),
+        ({"weight": 0}, "none of its assistant messages is learned"),
+    ],
+)
+def test_marks_that_cannot_be(
+    tmp_path: Path, tokenizer: Tokenizer, marks: dict[str, Any], why: str
+) -> None:
+    row = marked(("user", "Hi", {}), ("assistant", "Yo", marks))
+    (broken,) = load(write(tmp_path, [row, CHAT]), tokenizer).broken
+    assert why in broken.reason
+
+
+def test_marks_of_others_than_the_assistant(tmp_path: Path, tokenizer: Tokenizer) -> None:
+    row = marked(("user", "Hi", ON), ("assistant", "Yo", ON))
+    write(tmp_path, [row])
+    data = load(tmp_path, tokenizer)
+    assert learned(only(data), tokenizer) == "Yo<|im_end|>"
+    (note,) = idle_fields(make_config({}), data)
+    assert "weight 1 (or train true) does nothing" in note
+    full = make_config({"sft_scope": "full"})
+    assert list(idle_fields(full, load(tmp_path, tokenizer, sft_scope="full"))) == []

@@ -351,14 +351,17 @@ def test_schedule(step: int, warmup: int, schedule: str, steps: int) -> None:
     elif schedule == "constant":
         wanted = 1.0
     else:
-        share = (step - 1 - warmup) / max(1, steps - 1 - warmup)
+        share = (step - 1 - warmup) / (steps - warmup)
         wanted = 0.5 * (1 + np.cos(np.pi * share))
     assert rate == pytest.approx(wanted, abs=1e-12)
+    assert rate > 0
 
 
-def test_cosine_ends_at_zero() -> None:
-    ends = [learning_rate(s, peak=2.0, steps=10, warmup=2, schedule="cosine") for s in (2, 3, 10)]
-    assert ends == pytest.approx([2.0, 2.0, 0.0])
+def test_cosine_would_reach_zero_behind_the_last_step() -> None:
+    steps = (2, 3, 7, 10, 11)
+    rates = [learning_rate(s, peak=2.0, steps=10, warmup=2, schedule="cosine") for s in steps]
+    last = 1 + np.cos(np.pi * 7 / 8)
+    assert rates == pytest.approx([2.0, 2.0, 1.0, last, 0.0])
 
 
 @given(st.floats(-60, -1e-4))

@@ -20,6 +20,7 @@ from core.upload.plan import UploadPlan, UploadRequest, plan_upload
 from core.upload.target import parse_target
 from tests.core.upload.hub import UploadHub
 from tests.fakehub import weights
+from tests.lora import lora_weights
 
 REPO = "me/name"
 SECRET = "hf_secretsecretsecret"
@@ -67,7 +68,7 @@ def adapter_files(**changes: Any) -> dict[str, bytes]:
     config = ADAPTER_CONFIG | changes
     return {
         "adapter_config.json": json.dumps(config).encode(),
-        "adapters.safetensors": weights(5_000, seed=7),
+        "adapters.safetensors": lora_weights({"model.layers.0.mlp.up_proj": (64, 92)}, rank=8),
     }
 
 
