@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.engine.cache.store import PromptCacheStats
 from core.engine.request import SamplingParams
+from core.fit.kv import KvShape
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +32,10 @@ class ModelInfo:
     """Whether the tokenizer brings a chat template."""
     defaults: SamplingParams
     """What applies when a request leaves a field out; every field but the seed is set."""
+    chosen_defaults: SamplingParams = field(default_factory=SamplingParams)
+    """The defaults that the server or the model's authors chose; None: ours applies."""
+    kv: KvShape | None = None
+    """What its layers keep of a row; None: not known."""
     folder: Path | None = None
     """Where its files lie."""
     vocabulary_size: int | None = None

@@ -5,7 +5,6 @@ Runs on the engine's thread: MLX arrays belong to the thread that made them.
 
 from __future__ import annotations
 
-import json
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -25,10 +24,12 @@ from core.engine.cache.snapshot import always_cuttable
 from core.engine.device import device_name, recommended_working_set
 from core.engine.info import ComputeInfo, ModelInfo
 from core.engine.measure import measure_kv
+from core.engine.recommended import read_recommended
 from core.engine.request import SamplingParams, ToneCurve
 from core.engine.tokenizer import Tokenizer
 from core.errors import BadModelFiles, BadRequest, DoesNotFit, MlxbunError
 from core.fit.admission import Admission, transient_bytes
+from core.registry.files import refuse_special_files
 from core.registry.weights import check_weights, count_tensors
 from core.units import format_bytes
 
@@ -114,6 +115,7 @@ def load(
         mx.disable_compile()
     budget = plan.budget_bytes(memory_budget_gb, recommended_working_set())
     refuse_oversized(folder, budget)
+    recommended = read_recommended(folder)
     with blaming_files(folder), ThreadPoolExecutor(1) as pool:
         refuse_absurd(folder)
         model, config = load_model(folder, lazy=True)
@@ -137,16 +139,18 @@ def load(
         loaded_as=loaded_as,
         weights_bytes=weights,
         has_chat_template=tokenizer.has_chat_template,
-        defaults=merge_sampling(defaults, _model_defaults(folder), _BUILT_IN),
+        defaults=merge_sampling(defaults, recommended.sampling, _BUILT_IN),
+        chosen_defaults=merge_sampling(defaults, recommended.sampling),
         folder=folder,
         vocabulary_size=_vocabulary_size(model),
         adapter=adapter.name if adapter else None,
+        kv=admission.kv,
     )
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
         info=info,
-        compute=_describe_compute(plan),
+        compute=_describe_compute(plan, recommended.notes),
         budget_bytes=budget,
         admission=admission,
         threads=plan.threads,
@@ -199,9 +203,9 @@ def blaming_files(folder: Path) -> Iterator[None]:
         ) from problem
 
 
-def _describe_compute(plan: ComputePlan) -> ComputeInfo:
+def _describe_compute(plan: ComputePlan, notes: tuple[str, ...]) -> ComputeInfo:
     return ComputeInfo(
-        device=device_name(), blas=plan.blas, compiler=plan.compiler, notes=plan.notes
+        device=device_name(), blas=plan.blas, compiler=plan.compiler, notes=(*plan.notes, *notes)
     )
 
 
@@ -276,7 +280,13 @@ def _settle_weights(
 
 
 def refuse_absurd(folder: Path) -> None:
-    """Refuse a config that promises more layers than there are tensors, before they are built."""
+    """Refuse files that would never end, and a config that promises more layers than tensors.
+
+    Raises:
+        BadModelFiles: a file that mlx-lm or transformers would open is not a regular one.
+        ValueError: the layers would be built before anyone notices.
+    """
+    refuse_special_files(folder)
     config = load_config(folder)
     layers = (config.get("text_config") or config).get("num_hidden_layers")
     tensors = count_tensors(folder)
@@ -334,29 +344,6 @@ def _vocabulary_size(model: Any) -> int:
     Nothing is computed: arrays know their shapes before they are evaluated.
     """
     return int(model(mx.array([[0]]), cache=make_prompt_cache(model)).shape[-1])
-
-
-def _model_defaults(folder: Path) -> SamplingParams:
-    """Return what the model's authors recommend; a broken file recommends nothing."""
-    try:
-        given = json.loads((folder / "generation_config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        given = None
-    if not isinstance(given, dict):
-        return SamplingParams()
-
-    def number(key: str, kind: type[int] | type[float]) -> Any:
-        value = given.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
-            return kind(value)
-        return None
-
-    return SamplingParams(
-        temperature=number("temperature", float),
-        top_p=number("top_p", float),
-        top_k=number("top_k", int),
-        min_p=number("min_p", float),
-    )
 
 
 def describe_storage(config: dict[str, Any]) -> str:
