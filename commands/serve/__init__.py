@@ -23,6 +23,7 @@ from commands._shared.options import (
     HlgToeOption,
     HlgWidthOption,
     JsonOption,
+    KvBudgetOption,
     MaxTokensOption,
     MemoryOption,
     MinPOption,
@@ -33,6 +34,7 @@ from commands._shared.options import (
     TopKOption,
     TopPOption,
 )
+from core.errors import UsageProblem
 
 if TYPE_CHECKING:
     from commands._shared.session import Session
@@ -66,6 +68,7 @@ def serve(
     ] = None,
     batch: BatchOption = None,
     memory_budget: MemoryOption = None,
+    kv_budget: KvBudgetOption = None,
     prompt_cache: PromptCacheOption = None,
     prefill: PrefillOption = None,
     blas: BlasOption = None,
@@ -100,6 +103,14 @@ def serve(
             rich_help_panel=SETTINGS,
         ),
     ] = None,
+    model_option: Annotated[
+        str | None,
+        typer.Option("--model", autocompletion=models, help="The same as MODEL.", metavar="MODEL"),
+    ] = None,
+    no_open: Annotated[  # noqa: ARG001 -- asks for what serve does anyway
+        bool,
+        typer.Option("--no-open", help="Do not open a browser; serve never opens one."),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Serve a model over HTTP, with an OpenAI-compatible API.
@@ -112,6 +123,7 @@ def serve(
         port=port,
         batch=batch,
         memory_budget=memory_budget,
+        kv_budget=kv_budget,
         prompt_cache=prompt_cache,
         prefill=prefill,
         blas=blas,
@@ -131,7 +143,20 @@ def serve(
         keep_alive=keep_alive,
         drain_timeout=drain_timeout,
     ).values
-    _serve(session, model, settings, json=json)
+    _serve(session, _one_model(model, model_option), settings, json=json)
+
+
+def _one_model(argument: str | None, option: str | None) -> str | None:
+    """Return the model that was named, once or twice.
+
+    Raises:
+        UsageProblem: the two names differ.
+    """
+    if argument and option and argument != option:
+        raise UsageProblem(
+            f"MODEL is {argument!r}, but --model is {option!r}.", hint="Name one of them."
+        )
+    return argument or option
 
 
 def _serve(session: Session, model: str | None, settings: Settings, *, json: bool) -> None:

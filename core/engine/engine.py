@@ -33,7 +33,7 @@ from core.engine.scheduler import Row, Scheduler
 from core.engine.warmup import warm_up
 from core.engine.watchdog import Stall, Watchdog
 from core.engine.worker import Counters, Worker, most_prefill
-from core.errors import BadRequest, EngineFailed, EngineStopped, MlxbunError
+from core.errors import BadRequest, ContextTooLong, EngineFailed, EngineStopped, MlxbunError
 from core.units import GIB
 
 if TYPE_CHECKING:
@@ -182,7 +182,7 @@ class Engine:
             EngineStopped: the engine is closed or lost.
         """
         self._refuse_impossible(request)
-        prepared = self._preparer.prepare(request)
+        prepared = self._prepare(request)
         sampling = self._settle(request.sampling)
         several = request.choices > 1 and len(prepared.prompt.tokens) > 1
         family = Family() if several else None
@@ -196,6 +196,14 @@ class Engine:
         self._inbox.put(*rows, running=len(worker.rows) if worker else 0)
         self._submitted += len(rows)
         return [row.generation for row in rows]
+
+    def _prepare(self, request: GenerationRequest) -> Prepared:
+        try:
+            return self._preparer.prepare(request)
+        except ContextTooLong as problem:
+            if self._loaded.admission.short_of_kv_budget:
+                problem.hint = "Shorten the prompt, or raise the server's --kv-budget."
+            raise
 
     def _refuse_impossible(self, request: GenerationRequest) -> None:
         facts, batch = facts_of(self._info), self._options.batch
@@ -270,6 +278,7 @@ class Engine:
             memory_budget_bytes=self._loaded.budget_bytes,
             max_context=self.max_context,
             prompt_cache=self._cache.stats(),
+            kv_budget_bytes=self._loaded.admission.kv_budget_bytes,
         )
 
     def close(self, timeout: float = 30.0) -> None:

@@ -103,3 +103,5 @@ class EngineStats:
     """Tokens of prompt and answer that fit the model and the memory."""
     prompt_cache: PromptCacheStats
     """What is kept of prompts that were computed before."""
+    kv_budget_bytes: int | None = None
+    """Most bytes of KV that running rows may take together; None: no limit of its own."""

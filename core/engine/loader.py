@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
@@ -31,7 +31,7 @@ from core.errors import BadModelFiles, BadRequest, DoesNotFit, MlxbunError
 from core.fit.admission import Admission, transient_bytes
 from core.registry.files import refuse_special_files
 from core.registry.weights import check_weights, count_tensors
-from core.units import format_bytes
+from core.units import GB, format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -93,6 +93,7 @@ def load(
     plan: ComputePlan,
     defaults: SamplingParams,
     memory_budget_gb: float | None,
+    kv_budget_gb: float | None = None,
     shelf: CardShelf | None = None,
     adapter: Path | None = None,
 ) -> LoadedModel:
@@ -104,6 +105,7 @@ def load(
         plan: how to compute.
         defaults: the server's sampling defaults; what is None there comes from the model.
         memory_budget_gb: memory for weights and caches in GB (10^9 bytes), or None.
+        kv_budget_gb: memory for the KV of running rows in GB, or None: what is left.
         shelf: where tokenizers are kept between starts, or None.
         adapter: the folder of one to put on it, or None.
 
@@ -130,6 +132,8 @@ def load(
         tokenizer = text.result()
         weights = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
         admission = _admission(model, config, budget, weights)
+        if kv_budget_gb is not None:
+            admission = _limited(admission, int(kv_budget_gb * GB))
     info = ModelInfo(
         model_id=model_id,
         model_type=str(config.get("model_type", "unknown")),
@@ -328,6 +332,26 @@ def _admission(model: Any, config: dict[str, Any], budget: int, weights: int) ->
             hint="Use a smaller or more strongly quantized model, or raise --memory-budget.",
         )
     return admission
+
+
+def _limited(admission: Admission, kv_budget: int) -> Admission:
+    """Return the admission within a KV budget.
+
+    Raises:
+        DoesNotFit: no useful context fits the budget.
+    """
+    limited = replace(admission, kv_budget_bytes=kv_budget)
+    least = min(_LEAST_CONTEXT, admission.max_context)
+    if limited.max_context < least:
+        need = admission.kv.row_bytes(least)
+        raise DoesNotFit(
+            f"The KV of {least} tokens takes {format_bytes(need)}, but the KV budget is "
+            f"{format_bytes(kv_budget)}.",
+            need=need,
+            have=kv_budget,
+            hint="Raise --kv-budget.",
+        )
+    return limited
 
 
 def _context_window(config: dict[str, Any]) -> int:

@@ -170,6 +170,7 @@ def start_engine(
             plan=plan,
             defaults=defaults,
             memory_budget_gb=settings.memory_budget,
+            kv_budget_gb=settings.kv_budget,
             shelf=CardShelf(cache / "tokenizers"),
             adapter=adapter,
         ),

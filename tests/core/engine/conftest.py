@@ -47,6 +47,7 @@ def open_tiny(tiny_folder: Path) -> Iterator[OpenEngine]:
             plan=plan,
             defaults=options.pop("defaults", SamplingParams()),
             memory_budget_gb=options.pop("memory_budget_gb", None),
+            kv_budget_gb=options.pop("kv_budget_gb", None),
         )
         engines.append(Engine(loader, EngineOptions(**options)))
         return engines[-1]
