@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from litestar import MediaType, Request, Response, get, head
+from litestar import MediaType, Request, Response, get
 
 from commands.serve.openapi import build_document, documented
 from commands.serve.wire import status
@@ -57,7 +57,7 @@ async def api_index(request: Request[Any, Any, Any]) -> Response[bytes]:
     )
 
 
-@get("/health", opt=documented(answer=status.Health))
+@get("/health", opt=documented(answer=status.Health, cheap=True))
 async def health(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Tell whether the engine can answer."""
     if not request.app.state.serving.engine.alive:
@@ -117,12 +117,6 @@ async def home(request: Request[Any, Any, Any]) -> Response[bytes]:
     links = "\n".join(f'<li><a href="{path}">{path}</a></li>' for path in ("/v1", *paths))
     page = _PAGE.format(model=model, links=links)
     return Response(page.encode(), media_type=MediaType.HTML)
-
-
-@head("/", opt=documented())
-async def home_head() -> Response[None]:
-    """Tell a client that looks whether somebody is there."""
-    return Response(None, media_type=MediaType.HTML)
 
 
 def _admission(serving: Serving, now: EngineStats) -> status.AdmissionStats:
