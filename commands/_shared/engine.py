@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +20,7 @@ def open_shown(
     session: Session,
     console: Console,
     meanwhile: Callable[[], object] | None = None,
+    can_train: Callable[[Any], bool] | None = None,
 ) -> Engine:
     """Return the running engine of the model that is meant.
 
@@ -29,6 +30,7 @@ def open_shown(
         session: the command's.
         console: shows what is fetched and noted.
         meanwhile: called while the weights are read; must not raise.
+        can_train: tells of the loaded model whether it can be trained; None: nobody asks.
 
     Raises:
         MlxbunError: as `core.engine.start.open_engine`.
@@ -44,4 +46,5 @@ def open_shown(
             on_progress=on_progress,
             on_note=console.note,
             meanwhile=meanwhile,
+            can_train=can_train,
         )

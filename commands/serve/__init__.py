@@ -5,7 +5,7 @@ Light to import: the web server and the engine come in when the command runs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -146,6 +146,13 @@ def serve(
     _serve(session, _one_model(model, model_option), settings, json=json)
 
 
+def _can_train(model: Any) -> bool:
+    """Tell whether a loaded model can be trained, on the engine's thread."""
+    from core.train.trial import can_train
+
+    return can_train(model)
+
+
 def _one_model(argument: str | None, option: str | None) -> str | None:
     """Return the model that was named, once or twice.
 
@@ -185,6 +192,7 @@ def _serve(session: Session, model: str | None, settings: Settings, *, json: boo
             console=console,
             # The web framework takes as long as the weights; both need not wait for each other.
             meanwhile=partial(import_module, "commands.serve.run"),
+            can_train=_can_train,
         )
         from commands.serve.run import run_server
         from commands.serve.tracing import tracing_wanted

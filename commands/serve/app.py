@@ -12,18 +12,22 @@ from commands.serve.heads import with_heads
 from commands.serve.lifespan import CountRequests
 from commands.serve.request_ids import add_request_id
 from commands.serve.routes import (
+    adapters,
     capabilities,
     chat,
     completions,
     downloads,
     finetune,
     fit,
+    flush,
     folders,
     gc,
     hub,
     jobs,
     library,
     models,
+    pages,
+    sessions,
     status,
     token,
 )
@@ -52,6 +56,9 @@ _OPEN = (
     library.list_library,
     downloads.list_downloads,
     fit.show_fit,
+    adapters.list_mounted,
+    adapters.list_available,
+    pages.moved,
 )
 _API = (
     library.list_local,
@@ -69,6 +76,9 @@ _API = (
     jobs.stream_job,
     finetune.submit,
     finetune.inspect_dataset,
+    sessions.search,
+    sessions.export,
+    flush.flush_cache,
 )
 
 

@@ -20,6 +20,7 @@ from core.engine.batch import BatchRunner
 from core.engine.cache.store import PromptCache
 from core.engine.choices import Family, choice_sampling
 from core.engine.device import forget_arrays, leave_thread, memory_now
+from core.engine.events import Span
 from core.engine.features import facts_of, features_of, placement
 from core.engine.generation import Generation
 from core.engine.grammar.library import has_xgrammar
@@ -181,7 +182,9 @@ class Engine:
             QueueFull: too many requests wait.
             EngineStopped: the engine is closed or lost.
         """
+        began = self._clock()
         self._refuse_impossible(request)
+        placement = Span(began=began, seconds=self._clock() - began)
         prepared = self._prepare(request)
         sampling = self._settle(request.sampling)
         several = request.choices > 1 and len(prepared.prompt.tokens) > 1
@@ -190,6 +193,8 @@ class Engine:
             self._row(request, prepared, choice_sampling(sampling, index), family)
             for index in range(request.choices)
         ]
+        for row in rows:
+            row.trail.placement = placement
         if family:
             family.members.extend(rows)
         worker = self._worker

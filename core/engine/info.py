@@ -6,8 +6,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.engine.cache.store import PromptCacheStats
+from core.engine.events import Shares
 from core.engine.request import SamplingParams
 from core.fit.kv import KvShape
+
+
+@dataclass(frozen=True, kw_only=True)
+class MountedAdapter:
+    """An adapter on the model in memory."""
+
+    folder: Path
+    """Where its files lie."""
+    layers: int
+    """Layers that have one; 0: its files replaced the model's own weights."""
+    nbytes: int
+    """Memory that its matrices take."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,12 +53,18 @@ class ModelInfo:
     """Where its files lie."""
     vocabulary_size: int | None = None
     """Tokens that it can generate, ids from 0; None: not known."""
+    shares: Shares | None = None
+    """How the time of a decode step is divided; None: not known."""
+    trainable: bool | None = None
+    """Whether its architecture can be trained; None: not looked at."""
     tools: bool = False
     """Whether its chat template tells it of tools and its calls can be read."""
     reasoning: bool = False
     """Whether it has a reasoning channel that is known here."""
     adapter: str | None = None
     """The folder's name of the adapter that all its answers are given with; None: it has none."""
+    mounted: MountedAdapter | None = None
+    """The same adapter as it lies in memory."""
     forms: bool = True
     """Whether the forms of answers are enforced: not with `MLXBUN_GRAMMAR=0`, nor without
     xgrammar."""

@@ -22,7 +22,8 @@ from mlx_lm.utils import (
 
 from core.engine.cache.snapshot import always_cuttable
 from core.engine.device import device_name, recommended_working_set
-from core.engine.info import ComputeInfo, ModelInfo
+from core.engine.events import Shares
+from core.engine.info import ComputeInfo, ModelInfo, MountedAdapter
 from core.engine.measure import measure_kv
 from core.engine.recommended import read_recommended
 from core.engine.request import SamplingParams, ToneCurve
@@ -34,7 +35,7 @@ from core.registry.weights import check_weights, count_tensors
 from core.units import GB, format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from core.engine.tokenizer_card import CardShelf
@@ -93,7 +94,6 @@ def load(
     plan: ComputePlan,
     defaults: SamplingParams,
     memory_budget_gb: float | None,
-    kv_budget_gb: float | None = None,
     shelf: CardShelf | None = None,
     adapter: Path | None = None,
 ) -> LoadedModel:
@@ -105,7 +105,6 @@ def load(
         plan: how to compute.
         defaults: the server's sampling defaults; what is None there comes from the model.
         memory_budget_gb: memory for weights and caches in GB (10^9 bytes), or None.
-        kv_budget_gb: memory for the KV of running rows in GB, or None: what is left.
         shelf: where tokenizers are kept between starts, or None.
         adapter: the folder of one to put on it, or None.
 
@@ -132,8 +131,7 @@ def load(
         tokenizer = text.result()
         weights = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
         admission = _admission(model, config, budget, weights)
-        if kv_budget_gb is not None:
-            admission = _limited(admission, int(kv_budget_gb * GB))
+        vocabulary = _vocabulary_size(model)
     info = ModelInfo(
         model_id=model_id,
         model_type=str(config.get("model_type", "unknown")),
@@ -146,9 +144,11 @@ def load(
         defaults=merge_sampling(defaults, recommended.sampling, _BUILT_IN),
         chosen_defaults=merge_sampling(defaults, recommended.sampling),
         folder=folder,
-        vocabulary_size=_vocabulary_size(model),
+        vocabulary_size=vocabulary,
         adapter=adapter.name if adapter else None,
         kv=admission.kv,
+        shares=_shares(config, vocabulary, parameters=parameters, weights=weights),
+        mounted=_mounted(model, adapter) if adapter else None,
     )
     return LoadedModel(
         model=model,
@@ -186,6 +186,31 @@ def mount_adapter(model: Any, folder: Path) -> None:
             hint="Use it with the model it was trained on; `mlxbun adapters inspect` names it.",
         ) from problem
     model.eval()
+
+
+def _shares(config: dict[str, Any], vocabulary: int, *, parameters: int, weights: int) -> Shares:
+    """Return how a decode step's time is divided, by the bytes that its parts read.
+
+    One row is computed as fast as its weights are read. The head is taken for a matrix of hidden
+    size times vocabulary, packed as the rest; a choice reads the logits once, in float32.
+    """
+    hidden = (config.get("text_config") or config).get("hidden_size")
+    rows = hidden if isinstance(hidden, int) else 0
+    head = min(weights, weights * rows * vocabulary // max(1, parameters))
+    sample = 4 * vocabulary
+    whole = weights + sample
+    return Shares(forward=(weights - head) / whole, head=head / whole, sample=sample / whole)
+
+
+def _mounted(model: Any, folder: Path) -> MountedAdapter:
+    """Return what an adapter takes that lies on a model."""
+    layers = [module for module in model.modules() if "lora_a" in module]
+    arrays = [
+        layer[name] for layer in layers for name in ("lora_a", "lora_b", "m") if name in layer
+    ]
+    return MountedAdapter(
+        folder=folder, layers=len(layers), nbytes=sum(array.nbytes for array in arrays)
+    )
 
 
 @contextmanager
@@ -334,12 +359,17 @@ def _admission(model: Any, config: dict[str, Any], budget: int, weights: int) ->
     return admission
 
 
-def _limited(admission: Admission, kv_budget: int) -> Admission:
-    """Return the admission within a KV budget.
+def with_kv_budget(loaded: LoadedModel, budget_gb: float) -> LoadedModel:
+    """Return a loaded model whose running rows keep within a KV budget.
+
+    Args:
+        loaded: the model.
+        budget_gb: memory for the KV of all running rows in GB (10^9 bytes).
 
     Raises:
         DoesNotFit: no useful context fits the budget.
     """
+    admission, kv_budget = loaded.admission, int(budget_gb * GB)
     limited = replace(admission, kv_budget_bytes=kv_budget)
     least = min(_LEAST_CONTEXT, admission.max_context)
     if limited.max_context < least:
@@ -351,7 +381,12 @@ def _limited(admission: Admission, kv_budget: int) -> Admission:
             have=kv_budget,
             hint="Raise --kv-budget.",
         )
-    return limited
+    return replace(loaded, admission=limited)
+
+
+def with_training(loaded: LoadedModel, can_train: Callable[[Any], bool]) -> LoadedModel:
+    """Return a loaded model that tells whether it can be trained, as `can_train` says."""
+    return replace(loaded, info=replace(loaded.info, trainable=can_train(loaded.model)))
 
 
 def _context_window(config: dict[str, Any]) -> int:

@@ -5,8 +5,7 @@ The order matters: a fast BLAS must be in the process before MLX is.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from core.engine.adapters import find_adapter
 from core.engine.request import SamplingParams, ToneCurve
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.engine.engine import Engine
+    from core.engine.loader import LoadedModel
     from core.paths import Paths
     from core.progress import OnProgress
     from core.registry.resolve import ModelRef
@@ -35,6 +35,7 @@ def open_engine(
     on_progress: OnProgress,
     on_note: Callable[[str], None],
     meanwhile: Callable[[], object] | None = None,
+    can_train: Callable[[Any], bool] | None = None,
 ) -> Engine:
     """Find or fetch the model, decide how to compute, load, and return the running engine.
 
@@ -47,6 +48,7 @@ def open_engine(
         on_progress: hears of downloads.
         on_note: hears one sentence at a time of what is worth knowing.
         meanwhile: called while the weights are read; must not raise.
+        can_train: tells of the loaded model whether it can be trained; None: nobody asks.
 
     Raises:
         MlxbunError: NotFound, Ambiguous, DownloadFailed, BackendMissing, BadModelFiles, DoesNotFit.
@@ -66,7 +68,14 @@ def open_engine(
         on_progress=on_progress,
         on_note=on_note,
     )
-    return start_engine(found, plan=plan, settings=settings, cache=paths.cache, meanwhile=meanwhile)
+    return start_engine(
+        found,
+        plan=plan,
+        settings=settings,
+        cache=paths.cache,
+        meanwhile=meanwhile,
+        can_train=can_train,
+    )
 
 
 def find_model(
@@ -121,6 +130,7 @@ def start_engine(
     settings: Settings,
     cache: Path,
     meanwhile: Callable[[], object] | None = None,
+    can_train: Callable[[Any], bool] | None = None,
 ) -> Engine:
     """Load a model folder and return the running engine.
 
@@ -130,6 +140,7 @@ def start_engine(
         settings: the merged settings.
         cache: our folder for what can be made again.
         meanwhile: called while the weights are read; must not raise.
+        can_train: tells of the loaded model whether it can be trained; None: nobody asks.
 
     Raises:
         BackendMissing: MLX is installed without what it needs here.
@@ -141,7 +152,7 @@ def start_engine(
 
         import_mlx_lm()
         from core.engine.engine import Engine, EngineOptions
-        from core.engine.loader import load
+        from core.engine.loader import load, with_kv_budget, with_training
         from core.engine.tokenizer_card import CardShelf
     except ImportError as problem:
         raise BackendMissing(
@@ -162,18 +173,23 @@ def start_engine(
             pivot_offset=settings.hlg_pivot_offset,
         ),
     )
-    return Engine(
-        partial(
-            load,
+
+    def bring() -> LoadedModel:
+        loaded = load(
             model.folder,
             model_id=model.model_id,
             plan=plan,
             defaults=defaults,
             memory_budget_gb=settings.memory_budget,
-            kv_budget_gb=settings.kv_budget,
             shelf=CardShelf(cache / "tokenizers"),
             adapter=adapter,
-        ),
+        )
+        if settings.kv_budget is not None:
+            loaded = with_kv_budget(loaded, settings.kv_budget)
+        return with_training(loaded, can_train) if can_train else loaded
+
+    return Engine(
+        bring,
         EngineOptions(
             batch=settings.batch,
             max_tokens=settings.max_tokens,

@@ -16,12 +16,14 @@ from core.units import GB
 if TYPE_CHECKING:
     from commands.serve.serving import Serving
     from core.engine.info import EngineStats
+    from core.fit.kv import KvShape
 
 _ENDPOINTS = [
     "POST /v1/chat/completions",
     "POST /v1/completions",
     "GET /v1/models",
     "GET /v1/capabilities",
+    "GET /v1/adapters",
     "GET /health",
     "GET /stats",
     "GET /fit",
@@ -88,7 +90,8 @@ async def stats(request: Request[Any, Any, Any]) -> Response[bytes]:
                 notes=list(compute.notes),
             ),
             prompt_cache=_prompt_cache(now),
-            kv_quant=status.KvQuantStats(),
+            response_store=status.ResponseStoreStats(),
+            kv_quant=_kv_quant(info.kv),
             admission=_admission(serving, now),
             batch=_batch(now, info.weights_bytes),
             memory=status.MemoryStats(
@@ -129,6 +132,15 @@ def _admission(serving: Serving, now: EngineStats) -> status.AdmissionStats:
     )
 
 
+def _kv_quant(kv: KvShape | None) -> status.KvQuantStats:
+    attending = [layer for layer in (kv.layers if kv else ()) if layer.bytes_per_token]
+    sliding = sum(layer.window is not None for layer in attending)
+    return status.KvQuantStats(
+        layers={"bf16": len(attending)},
+        attention=status.AttentionStats(global_=len(attending) - sliding, sliding_window=sliding),
+    )
+
+
 def _batch(now: EngineStats, weights_bytes: int) -> status.BatchStats:
     return status.BatchStats(
         configured=now.batch,
@@ -138,8 +150,14 @@ def _batch(now: EngineStats, weights_bytes: int) -> status.BatchStats:
         pending_rows=now.waiting_rows,
         submitted_rows=now.submitted_rows,
         kv_bytes=now.kv_bytes,
-        kv_budget_bytes=max(0, now.memory_budget_bytes - weights_bytes),
+        kv_budget_bytes=_kv_budget(now, weights_bytes),
     )
+
+
+def _kv_budget(now: EngineStats, weights_bytes: int) -> int:
+    if now.kv_budget_bytes is not None:
+        return now.kv_budget_bytes
+    return max(0, now.memory_budget_bytes - weights_bytes)
 
 
 def _prompt_cache(now: EngineStats) -> status.PromptCacheStats:
