@@ -8,7 +8,7 @@ from litestar import Litestar
 from litestar.datastructures import State
 
 from commands.serve.failures import handlers
-from commands.serve.heads import with_heads
+from commands.serve.heads import drop_length, with_heads
 from commands.serve.lifespan import CountRequests
 from commands.serve.request_ids import add_request_id
 from commands.serve.routes import (
@@ -88,7 +88,7 @@ def create_app(engine: ServedEngine, settings: Settings, options: ServeOptions) 
     return Litestar(
         route_handlers=[*with_heads(_OPEN), api_router(with_heads(_API))],
         state=State({"serving": serving}, deep_copy=False),
-        before_send=[add_request_id],
+        before_send=[add_request_id, drop_length],
         middleware=[CountRequests(options.drain)],
         exception_handlers=handlers(),
         openapi_config=None,  # ours is commands.serve.openapi

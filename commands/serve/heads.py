@@ -16,12 +16,20 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from litestar.handlers import HTTPRouteHandler
+    from litestar.types import Message, Scope
 
 
 def with_heads(handlers: Sequence[HTTPRouteHandler]) -> list[HTTPRouteHandler]:
     """Return the handlers, and for each that answers GET another one that answers HEAD."""
     gets = [handler for handler in handlers if handler.http_methods == {"GET"}]
     return [*handlers, *map(_head_of, gets)]
+
+
+async def drop_length(message: Message, scope: Scope) -> None:
+    """Leave the length of a body that was not made out of a head. Litestar's `before_send`."""
+    if scope.get("method") == "HEAD" and message["type"] == "http.response.start":
+        headers = message.get("headers", ())
+        message["headers"] = [pair for pair in headers if pair[0].lower() != b"content-length"]
 
 
 def _head_of(handler: HTTPRouteHandler) -> HTTPRouteHandler:

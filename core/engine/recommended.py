@@ -124,9 +124,8 @@ def _number(value: Any, kind: type[int] | type[float], low: float, high: float) 
         return kind(value)
     if known and value == 0:  # off, where the range begins above it
         return kind(0)
-    word = "an integer" if kind is int else "a number"
-    shown = printable(json.dumps(value), 40)
-    raise ValueError(f"{word} from {low:g} to {high:g}, not {shown},")
+    wanted = f"an integer from {low} to {high}" if kind is int else f"a number from {low} to {high}"
+    raise ValueError(f"{wanted}, not {printable(json.dumps(value), 40)},")
 
 
 def _left_out(given: Mapping[str, Any]) -> Iterator[str]:

@@ -354,8 +354,8 @@ class Worker:
     def _timing(self, row: Row) -> Timing:
         """Tell when a row passed its stations."""
         trail, lookup = row.trail, row.start_seconds
-        if trail.setup and trail.setup.began < row.admitted_at + lookup:
-            lookup -= trail.setup.seconds  # else it was put into the batch later on
+        if trail.setup:  # at once, or when another row had computed the prompt
+            lookup = min(lookup, trail.setup.began - row.admitted_at)
         return Timing(
             queued=row.queued_at,
             admitted=row.admitted_at,
