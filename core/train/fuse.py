@@ -22,7 +22,7 @@ import numpy as np
 
 from core.errors import BadModelFiles, UsageProblem
 from core.progress import OnProgress, Progress, ignore_progress
-from core.registry.files import read_json
+from core.registry.files import read_json, refuse_special_files
 from core.registry.weights import WEIGHTS, read_header
 from core.train.rewrite import rewrite
 from core.train.update import PARTS, Update, grown, read_update
@@ -67,6 +67,7 @@ def fuse(
     """
     if target.exists():
         raise UsageProblem(f"{target} is there already.", hint="Name a folder that is not.")
+    refuse_special_files(base)
     update = read_update(adapter)
     files = {path: read_header(path) for path in sorted(base.glob(WEIGHTS))}
     config = read_json(base / "config.json") or {}
