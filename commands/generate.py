@@ -104,6 +104,8 @@ def generate(
         adapter=adapter,
         batch=1,
     ).values
+    from core.engine.start import Opening
+
     is_model = partial(
         is_model_name,
         hub_cache=session.paths.hub_cache,
@@ -112,7 +114,13 @@ def generate(
     model, prompt = _split(words or [], is_model=is_model)
     form = _form(json_schema, grammar, regex)
     request = _request(prompt, raw=raw, system=system, stop=stop or [], seed=seed, form=form)
-    engine = open_shown(model, settings=settings, session=session, console=console, chats=not raw)
+    engine = open_shown(
+        model,
+        settings=settings,
+        session=session,
+        console=console,
+        opening=Opening(chats=not raw),
+    )
     _answer(engine, request, console)
     # Not in a `finally`: whoever presses Ctrl-C does not wait for the step that is under way.
     engine.close()

@@ -64,6 +64,11 @@ class Paths:
         return self.run_folder / "accelerator.lock"
 
     @property
+    def sessions_folder(self) -> Path:
+        """What was said in chats, for `core.sessions`."""
+        return self.home / "sessions"
+
+    @property
     def adapters_folder(self) -> Path:
         """Where adapters go whose place was not named."""
         return self.cache / "adapters"

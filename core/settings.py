@@ -142,6 +142,11 @@ class Settings:
         _number(0.01, 1e6),
         "Memory for weights and caches in GB; unset: the device's working set or 0.75 of RAM.",
     )
+    kv_budget: float | None = _setting(
+        None,
+        _number(0.001, 1e6),
+        "Memory for the KV of running requests in GB; others wait. Unset: what the weights leave.",
+    )
     prompt_cache: float = _setting(
         2.0, _number(0, 1e4), "KV kept for prompts to come, in GiB, running ones included; 0: off."
     )

@@ -134,7 +134,7 @@ def sessions(ctx: Tab) -> Iterator[Candidate]:
     """Yield the conversations, the latest first."""
     from core.sessions.store import SessionStore
 
-    for file in SessionStore(ctx.obj.paths.home / "sessions").files():
+    for file in SessionStore(ctx.obj.paths.sessions_folder).files():
         yield file.name
 
 

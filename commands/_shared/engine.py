@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from commands._shared.console import Console
     from commands._shared.session import Session
     from core.engine.engine import Engine
+    from core.engine.start import Opening
     from core.settings import Settings
 
 
@@ -19,8 +18,7 @@ def open_shown(
     settings: Settings,
     session: Session,
     console: Console,
-    chats: bool = False,
-    meanwhile: Callable[[], object] | None = None,
+    opening: Opening | None = None,
 ) -> Engine:
     """Return the running engine of the model that is meant.
 
@@ -29,8 +27,7 @@ def open_shown(
         settings: the merged settings.
         session: the command's.
         console: shows what is fetched and noted.
-        chats: whether the model must have a chat template.
-        meanwhile: called while the weights are read; must not raise.
+        opening: what else the command needs; None: nothing.
 
     Raises:
         MlxbunError: as `core.engine.start.open_engine`.
@@ -45,6 +42,5 @@ def open_shown(
             environ=session.environ,
             on_progress=on_progress,
             on_note=console.note,
-            chats=chats,
-            meanwhile=meanwhile,
+            opening=opening,
         )

@@ -58,6 +58,7 @@ BatchOption = Annotated[
     int | None,
     typer.Option(
         "--batch",
+        "--decode-concurrency",
         help="Requests decoded together; 1 is serial [8].",
         metavar="N",
         rich_help_panel=SETTINGS,
@@ -68,6 +69,15 @@ MemoryOption = Annotated[
     typer.Option(
         "--memory-budget",
         help="Memory for weights and caches, in GB.",
+        metavar="GB",
+        rich_help_panel=SETTINGS,
+    ),
+]
+KvBudgetOption = Annotated[
+    float | None,
+    typer.Option(
+        "--kv-budget",
+        help="Memory for the KV of running requests, in GB; others wait. Unset: what is left.",
         metavar="GB",
         rich_help_panel=SETTINGS,
     ),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from commands.chat.interrupts import end_program
 from core.engine.adapters import find_sound_adapter
-from core.engine.start import find_model, start_engine
+from core.engine.start import Opening, find_model, start_engine
 from core.errors import EngineStopped, MlxbunError
 from core.machine.compute import prepare_compute
 from core.registry.library import usable_models
@@ -120,7 +120,7 @@ class Models:
             settings=self._settings,
             cache=self._session.paths.cache,
             on_note=self._console.note,
-            chats=True,
+            opening=Opening(chats=True),
         )
         self._engine = engine
         in_cache = model.folder.is_relative_to(self._session.paths.hub_cache)

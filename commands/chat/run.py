@@ -91,7 +91,7 @@ def run_chat(session: Session, settings: Settings, wishes: Wishes) -> int:
 
 
 def _diary(session: Session, wishes: Wishes, console: Console) -> Diary:
-    store = SessionStore(session.paths.home / "sessions")
+    store = SessionStore(session.paths.sessions_folder)
     kept = store if wishes.save else None
     diary = Diary(store=kept, cwd=str(Path.cwd()), on_trouble=console.note)
     if wishes.resume is not None:

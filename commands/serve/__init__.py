@@ -5,7 +5,7 @@ Light to import: the web server and the engine come in when the command runs.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -23,6 +23,7 @@ from commands._shared.options import (
     HlgToeOption,
     HlgWidthOption,
     JsonOption,
+    KvBudgetOption,
     MaxTokensOption,
     MemoryOption,
     MinPOption,
@@ -33,6 +34,7 @@ from commands._shared.options import (
     TopKOption,
     TopPOption,
 )
+from core.errors import UsageProblem
 
 if TYPE_CHECKING:
     from commands._shared.session import Session
@@ -66,6 +68,7 @@ def serve(
     ] = None,
     batch: BatchOption = None,
     memory_budget: MemoryOption = None,
+    kv_budget: KvBudgetOption = None,
     prompt_cache: PromptCacheOption = None,
     prefill: PrefillOption = None,
     blas: BlasOption = None,
@@ -100,6 +103,14 @@ def serve(
             rich_help_panel=SETTINGS,
         ),
     ] = None,
+    model_option: Annotated[
+        str | None,
+        typer.Option("--model", autocompletion=models, help="The same as MODEL.", metavar="MODEL"),
+    ] = None,
+    no_open: Annotated[  # noqa: ARG001 -- asks for what serve does anyway
+        bool,
+        typer.Option("--no-open", help="Do not open a browser; serve never opens one."),
+    ] = False,
     json: JsonOption = False,
 ) -> None:
     """Serve a model over HTTP, with an OpenAI-compatible API.
@@ -112,6 +123,7 @@ def serve(
         port=port,
         batch=batch,
         memory_budget=memory_budget,
+        kv_budget=kv_budget,
         prompt_cache=prompt_cache,
         prefill=prefill,
         blas=blas,
@@ -131,7 +143,27 @@ def serve(
         keep_alive=keep_alive,
         drain_timeout=drain_timeout,
     ).values
-    _serve(session, model, settings, json=json)
+    _serve(session, _one_model(model, model_option), settings, json=json)
+
+
+def _can_train(model: Any) -> bool:
+    """Tell whether a loaded model can be trained, on the engine's thread."""
+    from core.train.trial import can_train
+
+    return can_train(model)
+
+
+def _one_model(argument: str | None, option: str | None) -> str | None:
+    """Return the model that was named, once or twice.
+
+    Raises:
+        UsageProblem: the two names differ.
+    """
+    if argument and option and argument != option:
+        raise UsageProblem(
+            f"MODEL is {argument!r}, but --model is {option!r}.", hint="Name one of them."
+        )
+    return argument or option
 
 
 def _serve(session: Session, model: str | None, settings: Settings, *, json: bool) -> None:
@@ -147,6 +179,7 @@ def _serve(session: Session, model: str | None, settings: Settings, *, json: boo
     # First the port: whoever has to choose another should not wait for the model to hear of it.
     with bind(settings.host, settings.port) as listener:
         from core.engine.slim import import_alone
+        from core.engine.start import Opening
         from core.fit.host import find_host
         from core.registry.library import usable_models
         from core.servers import registered
@@ -158,8 +191,11 @@ def _serve(session: Session, model: str | None, settings: Settings, *, json: boo
             settings=settings,
             session=session,
             console=console,
-            # The web framework takes as long as the weights; both need not wait for each other.
-            meanwhile=partial(import_alone, "commands.serve.run"),
+            opening=Opening(
+                # Importing the web framework takes as long as reading the weights.
+                meanwhile=partial(import_alone, "commands.serve.run"),
+                can_train=_can_train,
+            ),
         )
         from commands.serve.run import run_server
         from commands.serve.tracing import tracing_wanted

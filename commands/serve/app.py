@@ -8,20 +8,26 @@ from litestar import Litestar
 from litestar.datastructures import State
 
 from commands.serve.failures import handlers
+from commands.serve.heads import drop_length, with_heads
 from commands.serve.lifespan import CountRequests
+from commands.serve.request_ids import add_request_id
 from commands.serve.routes import (
+    adapters,
     capabilities,
     chat,
     completions,
     downloads,
     finetune,
     fit,
+    flush,
     folders,
     gc,
     hub,
     jobs,
     library,
     models,
+    pages,
+    sessions,
     status,
     token,
 )
@@ -36,6 +42,24 @@ if TYPE_CHECKING:
     from core.settings import Settings
 
 
+_OPEN = (
+    chat.chat_completions,
+    completions.completions,
+    models.list_models,
+    models.find_model,
+    capabilities.show_capabilities,
+    status.api_index,
+    status.health,
+    status.stats,
+    status.openapi,
+    status.home,
+    library.list_library,
+    downloads.list_downloads,
+    fit.show_fit,
+    adapters.list_mounted,
+    adapters.list_available,
+    pages.moved,
+)
 _API = (
     library.list_local,
     hub.search,
@@ -52,6 +76,9 @@ _API = (
     jobs.stream_job,
     finetune.submit,
     finetune.inspect_dataset,
+    sessions.search,
+    sessions.export,
+    flush.flush_cache,
 )
 
 
@@ -59,24 +86,9 @@ def create_app(engine: ServedEngine, settings: Settings, options: ServeOptions) 
     """Return the application that answers for `engine`."""
     serving = _serving(engine, settings, options)
     return Litestar(
-        route_handlers=[
-            chat.chat_completions,
-            completions.completions,
-            models.list_models,
-            models.find_model,
-            capabilities.show_capabilities,
-            status.api_index,
-            status.health,
-            status.stats,
-            status.openapi,
-            status.home,
-            status.home_head,
-            library.list_library,
-            downloads.list_downloads,
-            fit.show_fit,
-            api_router(_API),
-        ],
+        route_handlers=[*with_heads(_OPEN), api_router(with_heads(_API))],
         state=State({"serving": serving}, deep_copy=False),
+        before_send=[add_request_id, drop_length],
         middleware=[CountRequests(options.drain)],
         exception_handlers=handlers(),
         openapi_config=None,  # ours is commands.serve.openapi

@@ -36,6 +36,10 @@ class Documented:
     """The JSON it gives when something is wrong."""
     query: tuple[str, ...] = ()
     """The parameters behind the question mark; a needed one ends with `!`."""
+    cheap: bool = False
+    """Whether HEAD runs it: its status is what matters, and it takes no work."""
+    redirect: bool = False
+    """Whether it gives the address of another page."""
 
 
 def documented(
@@ -45,9 +49,35 @@ def documented(
     event: type[msgspec.Struct] | None = None,
     error: type[msgspec.Struct] = ErrorBody,
     query: tuple[str, ...] = (),
+    cheap: bool = False,
+    redirect: bool = False,
 ) -> dict[str, Any]:
     """Return a handler's `opt` that puts it into the document."""
-    return {_KEY: Documented(body=body, answer=answer, event=event, error=error, query=query)}
+    return {
+        _KEY: Documented(
+            body=body,
+            answer=answer,
+            event=event,
+            error=error,
+            query=query,
+            cheap=cheap,
+            redirect=redirect,
+        )
+    }
+
+
+def is_cheap(handler: HTTPRouteHandler) -> bool:
+    """Return whether HEAD is to run a handler."""
+    spec: Documented | None = handler.opt.get(_KEY)
+    return spec is not None and spec.cheap
+
+
+def media_type_of(handler: HTTPRouteHandler) -> str:
+    """Return the content type of what a handler gives; one that is not documented gives JSON."""
+    spec: Documented | None = handler.opt.get(_KEY)
+    if spec is None or spec.answer:
+        return "application/json"
+    return "text/event-stream" if spec.event else "text/html"  # Litestar adds the charset
 
 
 def build_document(routes: Sequence[BaseRoute], *, version: str) -> bytes:
@@ -85,7 +115,7 @@ def _operation(path: str, handler: HTTPRouteHandler) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": handler.handler_name,
         "summary": (handler.fn.__doc__ or "").partition("\n")[0],
-        "responses": {"200": _answer(spec), "4XX": _error(spec), "5XX": _error(spec)},
+        "responses": {**_success(spec), "4XX": _error(spec), "5XX": _error(spec)},
     }
     parameters = [_parameter(name, "query") for name in spec.query]
     if "{" in path:
@@ -96,6 +126,12 @@ def _operation(path: str, handler: HTTPRouteHandler) -> dict[str, Any]:
         content = {"application/json": {"schema": _reference(spec.body)}}
         operation["requestBody"] = {"required": True, "content": content}
     return operation
+
+
+def _success(spec: Documented) -> dict[str, Any]:
+    if spec.redirect:
+        return {"302": {"description": "Where the page is now."}}
+    return {"200": _answer(spec)}
 
 
 def _answer(spec: Documented) -> dict[str, Any]:

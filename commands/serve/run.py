@@ -25,6 +25,10 @@ if TYPE_CHECKING:
 # For downloads to note that the server has ended them.
 _FAREWELL = 3.0
 
+# Seconds that an idle connection stays open: longer than the 60 after which load balancers and the
+# connection pools of clients let go of theirs, so that none of them writes into a closed one.
+_KEEP_ALIVE = 75
+
 
 def run_server(
     engine: ServedEngine,
@@ -77,6 +81,7 @@ def run_server(
         log_level="warning",
         access_log=False,
         server_header=False,
+        timeout_keep_alive=_KEEP_ALIVE,
         proxy_headers=False,  # whom a header names says nothing of who is at this machine
         timeout_graceful_shutdown=1,
     )

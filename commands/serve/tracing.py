@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from core.engine.events import Usage
+    from core.engine.events import Span, Timing, Usage
 
 HEADER = "x-mlx-bun-trace-id"
 VARIABLE = "MLXBUN_P2R_TRACE"
@@ -115,6 +115,7 @@ class Trace:
         timing = usage.timing
         if timing is None:
             return
+        self._add_span("completion.placement", timing.placement)
         self.add("engine.admission_wait", timing.queued, timing.admitted - timing.queued)
         if timing.lookup_seconds is not None:
             self.add(
@@ -123,10 +124,36 @@ class Trace:
                 timing.lookup_seconds,
                 cachedTokens=usage.cached_tokens,
             )
+        self._add_prefill(usage, timing)
+
+    def _add_prefill(self, usage: Usage, timing: Timing) -> None:
         began = timing.admitted + (timing.lookup_seconds or 0.0)
-        self.add(
-            "prefill.total", began, timing.first_token - began, promptTokens=usage.prompt_tokens
-        )
+        done = timing.first_token if timing.prompt_done is None else timing.prompt_done
+        self.add("prefill.total", began, done - began, promptTokens=usage.prompt_tokens)
+        self._add_span("prefill.batch_setup", timing.setup)
+        for chunk in timing.chunks:
+            self._add_span("prefill.chunk", chunk)
+        if timing.prompt_done is not None:
+            # Always there, so that the parts can be added up: mostly nothing has to be kept.
+            kept = sum(span.seconds for span in timing.kept)
+            first = timing.kept[0].began if timing.kept else done
+            self.add("prefill.kv_maintenance", first, kept)
+            self._add_token_zero(timing, done)
+
+    def _add_token_zero(self, timing: Timing, began: float) -> None:
+        seconds = timing.first_token - began
+        self.add("token_zero.total", began, seconds)
+        if timing.shares is None:
+            return
+        for name in ("forward", "head", "sample"):
+            share = seconds * getattr(timing.shares, name)
+            self.add(f"token_zero.{name}", began, share, derived=True)
+            began += share
+
+    def _add_span(self, name: str, span: Span | None) -> None:
+        if span is not None:
+            more = {} if span.tokens is None else {"tokens": span.tokens}
+            self.add(name, span.began, span.seconds, **more)
 
     def finish(self) -> None:
         """Tell the record, the first time that this is called."""

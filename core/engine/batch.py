@@ -83,8 +83,15 @@ class Step:
     """At most one a row."""
     boundaries: list[int]
     """Rows whose prefill has reached the end of a segment that is not the last."""
-    prefilled: int
-    """Prompt tokens computed, over all rows."""
+    chunks: dict[int, int]
+    """Prompt tokens computed, by row."""
+    started: list[int]
+    """Rows whose prompt is computed, and whose first token comes next."""
+
+    @property
+    def prefilled(self) -> int:
+        """Prompt tokens computed, over all rows."""
+        return sum(self.chunks.values())
 
 
 class RowEnd:
@@ -238,7 +245,8 @@ class BatchRunner:
         step = Step(
             tokens=tokens,
             boundaries=self._boundaries(prefilled),
-            prefilled=self._count_prefill(prefilled),
+            chunks=self._count_prefill(prefilled),
+            started=[r.uid for r in prefilled if r.end_of_prompt],
         )
         self._make_room()
         return step
@@ -255,16 +263,16 @@ class BatchRunner:
         if share > 0:
             self._room.prepare(batch.prompt_cache, prompts.prompt_cache, share)
 
-    def _count_prefill(self, prefilled: list[Any]) -> int:
-        """Return how many prompt tokens the step computed."""
-        count = 0
+    def _count_prefill(self, prefilled: list[Any]) -> dict[int, int]:
+        """Return how many prompt tokens the step computed of each row."""
+        counts: dict[int, int] = {}
         for response in prefilled:
             if response.uid in self._prefilling and not response.end_of_prompt:
                 done, total = response.progress
                 left = total - done
-                count += self._prefilling[response.uid] - left
+                counts[int(response.uid)] = self._prefilling[response.uid] - left
                 self._prefilling[response.uid] = left
-        return count
+        return counts
 
     def _boundaries(self, prefilled: list[Any]) -> list[int]:
         """Return the rows at the end of a segment of theirs; mlx-lm cuts off one more token."""

@@ -20,6 +20,7 @@ from core.engine.batch import BatchRunner
 from core.engine.cache.store import PromptCache
 from core.engine.choices import Family, choice_sampling
 from core.engine.device import forget_arrays, leave_thread, memory_now
+from core.engine.events import Span
 from core.engine.features import facts_of, features_of, placement
 from core.engine.generation import Generation
 from core.engine.grammar.library import has_xgrammar
@@ -33,7 +34,7 @@ from core.engine.scheduler import Row, Scheduler
 from core.engine.warmup import warm_up
 from core.engine.watchdog import Stall, Watchdog
 from core.engine.worker import Counters, Worker, most_prefill
-from core.errors import BadRequest, EngineFailed, EngineStopped, MlxbunError
+from core.errors import BadRequest, ContextTooLong, EngineFailed, EngineStopped, MlxbunError
 from core.units import GIB
 
 if TYPE_CHECKING:
@@ -197,8 +198,10 @@ class Engine:
 
     def _rows(self, request: GenerationRequest) -> list[Row]:
         """Return one row for each choice of a request."""
+        began = self._clock()
         self._refuse_impossible(request)
-        prepared = self._preparer.prepare(request)
+        placement = Span(began=began, seconds=self._clock() - began)
+        prepared = self._prepare(request)
         sampling = self._settle(request.sampling)
         several = request.choices > 1 and len(prepared.prompt.tokens) > 1
         family = Family() if several else None
@@ -206,9 +209,19 @@ class Engine:
             self._row(request, prepared, choice_sampling(sampling, index), family)
             for index in range(request.choices)
         ]
+        for row in rows:
+            row.trail.placement = placement
         if family:
             family.members.extend(rows)
         return rows
+
+    def _prepare(self, request: GenerationRequest) -> Prepared:
+        try:
+            return self._preparer.prepare(request)
+        except ContextTooLong as problem:
+            if self._loaded.admission.short_of_kv_budget:
+                problem.hint = "Shorten the prompt, or raise the server's --kv-budget."
+            raise
 
     def _refuse_impossible(self, request: GenerationRequest) -> None:
         facts, batch = facts_of(self._info), self._options.batch
@@ -284,6 +297,7 @@ class Engine:
             memory_budget_bytes=self._loaded.budget_bytes,
             max_context=self.max_context,
             prompt_cache=self._cache.stats(),
+            kv_budget_bytes=self._loaded.admission.kv_budget_bytes,
         )
 
     def close(self, timeout: float = 30.0) -> None:

@@ -69,6 +69,30 @@ class Position:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Span:
+    """Something that took time, in seconds of `time.perf_counter`."""
+
+    began: float
+    """When."""
+    seconds: float
+    """How long."""
+    tokens: int | None = None
+    """Prompt tokens that were computed; None: that is not what it did."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shares:
+    """How a step's time is divided, by the bytes that each part reads. They add up to 1."""
+
+    forward: float
+    """Of the layers."""
+    head: float
+    """Of the matrix that makes logits of hidden states."""
+    sample: float
+    """Of choosing a token by its logits."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Timing:
     """When an answer passed the engine's stations, in seconds of `time.perf_counter`."""
 
@@ -80,6 +104,18 @@ class Timing:
     """When its first token was there."""
     lookup_seconds: float | None = None
     """What looking its prompt up in the prompt cache took, and taking it over; None: unknown."""
+    placement: Span | None = None
+    """Deciding how it runs; None: unknown."""
+    setup: Span | None = None
+    """Putting it into the batch; None: unknown."""
+    chunks: tuple[Span, ...] = ()
+    """The steps that computed its prompt, each beside a token of every running answer."""
+    kept: tuple[Span, ...] = ()
+    """Keeping the KV of its prompt for others."""
+    prompt_done: float | None = None
+    """When the step began that computes its first token; None: unknown."""
+    shares: Shares | None = None
+    """How the time of that step is divided; None: unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from core.engine.cache.store import PromptCacheStats
+from core.engine.events import Shares
 from core.engine.request import SamplingParams
 from core.fit.batching import Batching
+from core.fit.kv import KvShape
 
 _TOGETHER = Batching(mode="padded")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MountedAdapter:
+    """An adapter on the model in memory."""
+
+    folder: Path
+    """Where its files lie."""
+    layers: int
+    """Layers that have one; 0: its files replaced the model's own weights."""
+    nbytes: int
+    """Memory that its matrices take."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,16 +48,26 @@ class ModelInfo:
     """Whether the tokenizer brings a chat template."""
     defaults: SamplingParams
     """What applies when a request leaves a field out; every field but the seed is set."""
+    chosen_defaults: SamplingParams = field(default_factory=SamplingParams)
+    """The defaults that the server or the model's authors chose; None: ours applies."""
+    kv: KvShape | None = None
+    """What its layers keep of a row; None: not known."""
     folder: Path | None = None
     """Where its files lie."""
     vocabulary_size: int | None = None
     """Tokens that it can generate, ids from 0; None: not known."""
+    shares: Shares | None = None
+    """How the time of a decode step is divided; None: not known."""
+    trainable: bool | None = None
+    """Whether its architecture can be trained; None: not looked at."""
     tools: bool = False
     """Whether its chat template tells it of tools and its calls can be read."""
     reasoning: bool = False
     """Whether it has a reasoning channel that is known here."""
     adapter: str | None = None
     """The folder's name of the adapter that all its answers are given with; None: it has none."""
+    mounted: MountedAdapter | None = None
+    """The same adapter as it lies in memory."""
     forms: bool = True
     """Whether the forms of answers are enforced: not with `MLXBUN_GRAMMAR=0`, nor without
     xgrammar."""
@@ -103,3 +127,5 @@ class EngineStats:
     """Tokens of prompt and answer that fit the model and the memory."""
     prompt_cache: PromptCacheStats
     """What is kept of prompts that were computed before."""
+    kv_budget_bytes: int | None = None
+    """Most bytes of KV that running rows may take together; None: no limit of its own."""

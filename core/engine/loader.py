@@ -5,11 +5,10 @@ Runs on the engine's thread: MLX arrays belong to the thread that made them.
 
 from __future__ import annotations
 
-import json
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,20 +26,23 @@ from mlx_lm.utils import (
 
 from core.engine.cache.snapshot import always_cuttable
 from core.engine.device import device_name, recommended_working_set
-from core.engine.info import ComputeInfo, ModelInfo
+from core.engine.events import Shares
+from core.engine.info import ComputeInfo, ModelInfo, MountedAdapter
 from core.engine.measure import measure_kv
+from core.engine.recommended import read_recommended
 from core.engine.request import SamplingParams, ToneCurve
 from core.engine.slim import import_tuner
 from core.engine.tokenizer import Tokenizer
 from core.errors import BackendMissing, BadModelFiles, BadRequest, DoesNotFit, MlxbunError
 from core.fit.admission import Admission, transient_bytes
 from core.registry.adapters import fit_to_layers, read_form, require_fit
+from core.registry.files import refuse_special_files
 from core.registry.remedy import diagnose
 from core.registry.weights import check_weights, count_tensors
-from core.units import format_bytes
+from core.units import GB, format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from core.engine.tokenizer_card import CardShelf
     from core.machine.compute import ComputePlan
@@ -133,6 +135,7 @@ def load(
         mx.disable_compile()
     budget = plan.budget_bytes(memory_budget_gb, recommended_working_set())
     refuse_oversized(folder, budget)
+    recommended = read_recommended(folder)
     with blaming_files(folder), ThreadPoolExecutor(1) as pool:
         refuse_absurd(folder)
         model, config = load_model(folder, lazy=True)
@@ -158,16 +161,22 @@ def load(
         loaded_as=loaded_as,
         weights_bytes=weights,
         has_chat_template=tokenizer.has_chat_template,
-        defaults=merge_sampling(defaults, _model_defaults(folder), _BUILT_IN),
+        defaults=merge_sampling(defaults, recommended.sampling, _BUILT_IN),
+        chosen_defaults=merge_sampling(defaults, recommended.sampling),
         folder=folder,
         vocabulary_size=vocabulary,
         adapter=adapter.name if adapter else None,
+        kv=admission.kv,
+        shares=_shares(config, vocabulary, parameters=parameters, weights=weights),
+        mounted=_mounted(model, adapter) if adapter else None,
     )
     return LoadedModel(
         model=model,
         tokenizer=tokenizer,
         info=info,
-        compute=_describe_compute(plan, endless=not tokenizer.eos_ids),
+        compute=_describe_compute(
+            plan, recommended.notes if tokenizer.eos_ids else (*recommended.notes, _ENDLESS)
+        ),
         budget_bytes=budget,
         admission=admission,
         threads=plan.threads,
@@ -233,6 +242,31 @@ def layers_of(model: Any) -> dict[str, tuple[int, ...] | None]:
     return found
 
 
+def _shares(config: dict[str, Any], vocabulary: int, *, parameters: int, weights: int) -> Shares:
+    """Return how a decode step's time is divided, by the bytes that its parts read.
+
+    One row is computed as fast as its weights are read. The head is taken for a matrix of hidden
+    size times vocabulary, packed as the rest; a choice reads the logits once, in float32.
+    """
+    hidden = (config.get("text_config") or config).get("hidden_size")
+    rows = hidden if isinstance(hidden, int) else 0
+    head = min(weights, weights * rows * vocabulary // max(1, parameters))
+    sample = 4 * vocabulary
+    whole = weights + sample
+    return Shares(forward=(weights - head) / whole, head=head / whole, sample=sample / whole)
+
+
+def _mounted(model: Any, folder: Path) -> MountedAdapter:
+    """Return what an adapter takes that lies on a model."""
+    layers = [module for module in model.modules() if "lora_a" in module]
+    arrays = [
+        layer[name] for layer in layers for name in ("lora_a", "lora_b", "m") if name in layer
+    ]
+    return MountedAdapter(
+        folder=folder, layers=len(layers), nbytes=sum(array.nbytes for array in arrays)
+    )
+
+
 @contextmanager
 def blaming_files(folder: Path) -> Iterator[None]:
     """Turn what mlx-lm raises on files that it cannot use into an error of ours.
@@ -276,9 +310,10 @@ def _import_failed(folder: Path, problem: ImportError) -> MlxbunError:
     )
 
 
-def _describe_compute(plan: ComputePlan, *, endless: bool) -> ComputeInfo:
-    notes = (*plan.notes, _ENDLESS) if endless else plan.notes
-    return ComputeInfo(device=device_name(), blas=plan.blas, compiler=plan.compiler, notes=notes)
+def _describe_compute(plan: ComputePlan, notes: tuple[str, ...]) -> ComputeInfo:
+    return ComputeInfo(
+        device=device_name(), blas=plan.blas, compiler=plan.compiler, notes=(*plan.notes, *notes)
+    )
 
 
 def merge_sampling(*layers: SamplingParams) -> SamplingParams:
@@ -352,7 +387,13 @@ def _settle_weights(
 
 
 def refuse_absurd(folder: Path) -> None:
-    """Refuse a config that promises more layers than there are tensors, before they are built."""
+    """Refuse files that would never end, and a config that promises more layers than tensors.
+
+    Raises:
+        BadModelFiles: a file that mlx-lm or transformers would open is not a regular one.
+        ValueError: the layers would be built before anyone notices.
+    """
+    refuse_special_files(folder)
     config = load_config(folder)
     layers = (config.get("text_config") or config).get("num_hidden_layers")
     tensors = count_tensors(folder)
@@ -396,6 +437,36 @@ def _admission(model: Any, config: dict[str, Any], budget: int, weights: int) ->
     return admission
 
 
+def with_kv_budget(loaded: LoadedModel, budget_gb: float) -> LoadedModel:
+    """Return a loaded model whose running rows keep within a KV budget.
+
+    Args:
+        loaded: the model.
+        budget_gb: memory for the KV of all running rows in GB (10^9 bytes).
+
+    Raises:
+        DoesNotFit: no useful context fits the budget.
+    """
+    admission, kv_budget = loaded.admission, int(budget_gb * GB)
+    limited = replace(admission, kv_budget_bytes=kv_budget)
+    least = min(_LEAST_CONTEXT, admission.max_context)
+    if limited.max_context < least:
+        need = admission.kv.row_bytes(least)
+        raise DoesNotFit(
+            f"The KV of {least} tokens takes {format_bytes(need)}, but the KV budget is "
+            f"{format_bytes(kv_budget)}.",
+            need=need,
+            have=kv_budget,
+            hint="Raise --kv-budget.",
+        )
+    return replace(loaded, admission=limited)
+
+
+def with_training(loaded: LoadedModel, can_train: Callable[[Any], bool]) -> LoadedModel:
+    """Return a loaded model that tells whether it can be trained, as `can_train` says."""
+    return replace(loaded, info=replace(loaded.info, trainable=can_train(loaded.model)))
+
+
 def _context_window(config: dict[str, Any]) -> int:
     for scope in (config, config.get("text_config") or {}):
         for key in ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length"):
@@ -410,29 +481,6 @@ def _vocabulary_size(model: Any) -> int:
     Nothing is computed: arrays know their shapes before they are evaluated.
     """
     return int(model(mx.array([[0]]), cache=make_prompt_cache(model)).shape[-1])
-
-
-def _model_defaults(folder: Path) -> SamplingParams:
-    """Return what the model's authors recommend; a broken file recommends nothing."""
-    try:
-        given = json.loads((folder / "generation_config.json").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        given = None
-    if not isinstance(given, dict):
-        return SamplingParams()
-
-    def number(key: str, kind: type[int] | type[float]) -> Any:
-        value = given.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
-            return kind(value)
-        return None
-
-    return SamplingParams(
-        temperature=number("temperature", float),
-        top_p=number("top_p", float),
-        top_k=number("top_k", int),
-        min_p=number("min_p", float),
-    )
 
 
 def describe_storage(config: dict[str, Any]) -> str:

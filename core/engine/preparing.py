@@ -128,8 +128,8 @@ class Preparer:
 
     def _build(self, request: GenerationRequest, form: Form) -> Prompt:
         chat = self._settle(request)
-        if form.instead and request.grammar and isinstance(chat, ChatPrompt):
-            words = instruction(request.grammar)
+        words = instruction(request.grammar) if form.instead and request.grammar else ""
+        if words and isinstance(chat, ChatPrompt):
             # A form that is too long to be told is no reason to refuse the conversation.
             with suppress(ContextTooLong):
                 return self._prompts.build(

@@ -11,6 +11,7 @@ from itertools import pairwise
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from core.engine.trail import Trail
 from core.errors import QueueFull
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ class Row:
     """Their log-probabilities, when these are wanted."""
     pending: bool = True
     """Whether it is still to start: in the queue, or waiting for another answer's prompt."""
+    trail: Trail = field(default_factory=Trail)
+    """What its way is measured by."""
     queued_at: float = field(default_factory=perf_counter)
     """Clock when it began to wait, in seconds."""
     start_seconds: float = 0.0

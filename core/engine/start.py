@@ -5,8 +5,8 @@ The order matters: a fast BLAS must be in the process before MLX is.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING, Literal, cast
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from core.engine.adapters import find_sound_adapter
 from core.engine.request import SamplingParams, ToneCurve
@@ -23,11 +23,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.engine.engine import Engine
+    from core.engine.loader import LoadedModel
     from core.engine.tokenizer_card import CardShelf
     from core.paths import Paths
     from core.progress import OnProgress
     from core.registry.resolve import ModelRef
     from core.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Opening:
+    """What a caller needs of an engine besides answers."""
+
+    chats: bool = False
+    """Whether the model must have a chat template."""
+    meanwhile: Callable[[], object] | None = None
+    """Called while the weights are read; must not raise."""
+    can_train: Callable[[Any], bool] | None = None
+    """Takes the loaded model and returns whether it can be trained; None: not needed."""
 
 
 def open_engine(
@@ -38,8 +51,7 @@ def open_engine(
     environ: Mapping[str, str],
     on_progress: OnProgress,
     on_note: Callable[[str], None],
-    chats: bool = False,
-    meanwhile: Callable[[], object] | None = None,
+    opening: Opening | None = None,
 ) -> Engine:
     """Find or fetch the model, decide how to compute, load, and return the running engine.
 
@@ -51,8 +63,7 @@ def open_engine(
         environ: the environment, for what huggingface_hub and pip look at.
         on_progress: hears of downloads.
         on_note: hears one sentence at a time of what is worth knowing.
-        chats: whether the model must have a chat template.
-        meanwhile: called while the weights are read; must not raise.
+        opening: what else the caller needs; None: nothing.
 
     Raises:
         MlxbunError: NotFound, Ambiguous, DownloadFailed, BackendMissing, BadModelFiles, DoesNotFit.
@@ -79,8 +90,7 @@ def open_engine(
         settings=settings,
         cache=paths.cache,
         on_note=on_note,
-        chats=chats,
-        meanwhile=meanwhile,
+        opening=opening,
     )
 
 
@@ -136,8 +146,7 @@ def start_engine(
     settings: Settings,
     cache: Path,
     on_note: Callable[[str], None],
-    chats: bool = False,
-    meanwhile: Callable[[], object] | None = None,
+    opening: Opening | None = None,
 ) -> Engine:
     """Load a model folder and return the running engine.
 
@@ -147,8 +156,7 @@ def start_engine(
         settings: the merged settings.
         cache: our folder for what can be made again.
         on_note: hears one sentence at a time of what is worth knowing.
-        chats: whether the model must have a chat template.
-        meanwhile: called while the weights are read; must not raise.
+        opening: what else the caller needs; None: nothing.
 
     Raises:
         BackendMissing: MLX is installed without what it needs here.
@@ -157,6 +165,7 @@ def start_engine(
         BadModelFiles: the adapter does not fit the model; or see `core.engine.loader.load`.
         DoesNotFit: see `core.engine.loader.load`.
     """
+    opening = opening or Opening()
     adapter = _fitting_adapter(settings.adapter, model, cache=cache, on_note=on_note)
     try:
         from core.engine.slim import import_mlx_lm, import_tuner
@@ -165,7 +174,7 @@ def start_engine(
         if adapter:
             import_tuner()  # here rather than beside the thread that reads the tokenizer
         from core.engine.engine import Engine, EngineOptions
-        from core.engine.loader import load
+        from core.engine.loader import load, with_kv_budget, with_training
         from core.engine.tokenizer_card import CardShelf
     except ImportError as problem:
         raise BackendMissing(
@@ -186,11 +195,11 @@ def start_engine(
         ),
     )
     shelf = CardShelf(cache / "tokenizers")
-    if chats:
+    if opening.chats:
         _require_template(model, shelf)
-    return Engine(
-        partial(
-            load,
+
+    def bring() -> LoadedModel:
+        loaded = load(
             model.folder,
             model_id=model.model_id,
             plan=plan,
@@ -198,7 +207,13 @@ def start_engine(
             memory_budget_gb=settings.memory_budget,
             shelf=shelf,
             adapter=adapter,
-        ),
+        )
+        if settings.kv_budget is not None:
+            loaded = with_kv_budget(loaded, settings.kv_budget)
+        return with_training(loaded, opening.can_train) if opening.can_train else loaded
+
+    return Engine(
+        bring,
         EngineOptions(
             batch=settings.batch,
             max_tokens=settings.max_tokens,
@@ -209,7 +224,7 @@ def start_engine(
             prefill=cast(Literal["latency", "throughput"], settings.prefill),
         ),
         shelf=BatchingShelf.in_cache(cache),
-        meanwhile=meanwhile,
+        meanwhile=opening.meanwhile,
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
-from core.engine.batch import BatchRunner, StepToken, Taken
+from core.engine.batch import BatchRunner, Step, StepToken, Taken
 from core.engine.cache.snapshot import KvSnapshot
 from core.engine.cache.store import Hit
 from core.engine.device import is_out_of_memory
@@ -20,6 +20,7 @@ from core.engine.events import (
     FinishReason,
     Lane,
     Position,
+    Span,
     Timing,
     TokenLogprob,
     Usage,
@@ -102,6 +103,7 @@ class Worker:
         self._pacing = Pacing(preference=preference, most=most_prefill(loaded))
         self._lane: Lane = loaded.info.batching.lane
         self._tokens_at_failure = -1
+        self._shares = loaded.info.shares
 
     def turn(self) -> None:
         """Take one turn. Whatever a step raises ends answers, not the engine."""
@@ -198,6 +200,7 @@ class Worker:
         """
         row = self.rows[number]
         tokens, known = row.tokens, hit.length if hit else 0
+        began = self._clock()
         inserted = self._runner.insert(
             cut(tokens, known, tuple(sorted({*row.boundaries, *boundaries}))),
             max_tokens=row.to_come,
@@ -208,6 +211,7 @@ class Worker:
             constraint=row.constraint,
             logprobs=row.logprobs,
         )
+        row.trail.setup = Span(began=began, seconds=self._clock() - began)
         del self.rows[number]
         self.rows[inserted] = row
         row.pending = False
@@ -256,10 +260,21 @@ class Worker:
         step = self._runner.step(self._pacing.tokens(decoding=decoding))
         seconds = self._clock() - began
         self._pacing.observe(seconds=seconds, decoding=decoding, prefilled=step.prefilled)
+        self._note(step, began, seconds)
         for number in step.boundaries:
-            self._reach(self.rows[number], self._runner.take(number))
+            began, row = self._clock(), self.rows[number]
+            self._reach(row, self._runner.take(number))
+            row.trail.kept.append(Span(began=began, seconds=self._clock() - began))
         for token in step.tokens:
             self._deliver(token)
+
+    def _note(self, step: Step, began: float, seconds: float) -> None:
+        """Note a step in the trails of the rows whose prompts it computed."""
+        for number, tokens in step.chunks.items():
+            chunk = Span(began=began, seconds=seconds, tokens=tokens)
+            self.rows[number].trail.chunks.append(chunk)
+        for number in step.started:
+            self.rows[number].trail.prompt_done_at = began
 
     def _reach(self, row: Row, taken: Taken) -> None:
         """Do what a boundary in a row's prompt is for."""
@@ -337,12 +352,25 @@ class Worker:
             prefill_seconds=row.first_token_at - row.admitted_at,
             decode_seconds=self._clock() - row.first_token_at,
             reasoning_tokens=row.output.reasoning_tokens,
-            timing=Timing(
-                queued=row.queued_at,
-                admitted=row.admitted_at,
-                first_token=row.first_token_at,
-                lookup_seconds=row.start_seconds,
-            ),
+            timing=self._timing(row),
+        )
+
+    def _timing(self, row: Row) -> Timing:
+        """Tell when a row passed its stations."""
+        trail, lookup = row.trail, row.start_seconds
+        if trail.setup:  # at once, or when another row had computed the prompt
+            lookup = min(lookup, trail.setup.began - row.admitted_at)
+        return Timing(
+            queued=row.queued_at,
+            admitted=row.admitted_at,
+            first_token=row.first_token_at,
+            lookup_seconds=lookup,
+            placement=trail.placement,
+            setup=trail.setup,
+            chunks=tuple(trail.chunks),
+            kept=tuple(trail.kept),
+            prompt_done=trail.prompt_done_at or None,
+            shares=self._shares,
         )
 
     def _recover(self, error: Exception) -> None:

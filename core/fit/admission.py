@@ -24,11 +24,25 @@ class Admission:
     """What the budget leaves beside the weights and a step's transients; at least 0."""
     context_window: int
     """Tokens that the model was made for."""
+    kv_budget_bytes: int | None = None
+    """Most bytes of KV that running rows may take together; None: what the room allows."""
 
     @property
     def max_context(self) -> int:
         """Tokens of prompt and answer that a row alone can have here."""
-        return self.kv.longest(self.room_bytes // _COPIES, self.context_window)
+        longest = self.kv.longest(self.room_bytes // _COPIES, self.context_window)
+        return min(longest, self._within_budget)
+
+    @property
+    def short_of_kv_budget(self) -> bool:
+        """Whether the KV budget is what limits a row alone."""
+        return self.max_context < self.kv.longest(self.room_bytes // _COPIES, self.context_window)
+
+    @property
+    def _within_budget(self) -> int:
+        if self.kv_budget_bytes is None:
+            return self.context_window
+        return self.kv.longest(self.kv_budget_bytes, self.context_window)
 
     def fits(self, row: tuple[int, int], running: Sequence[tuple[int, int]]) -> bool:
         """Return whether a row may start beside those that run.
@@ -39,8 +53,18 @@ class Admission:
         """
         if not running:
             return True  # its prompt was checked against `max_context` when it came
-        lengths = [self._length(*each) for each in (row, *running)]
-        return rows_bytes(self.kv, lengths) <= self.room_bytes
+        rows = (row, *running)
+        lengths = [self._length(*each) for each in rows]
+        return rows_bytes(self.kv, lengths) <= self.room_bytes and self._keeps_budget(rows)
+
+    def _keeps_budget(self, rows: Sequence[tuple[int, int]]) -> bool:
+        """Return whether rows stay within the KV budget whatever they generate.
+
+        It is a promise, unlike the room, where kept prompts give way to what rows grow by.
+        """
+        if self.kv_budget_bytes is None:
+            return True
+        return self.kv.batch_bytes([sum(each) for each in rows]) <= self.kv_budget_bytes
 
     def _length(self, tokens: int, to_come: int) -> int:
         return min(tokens + min(to_come, _SURE_TOKENS), self.context_window)

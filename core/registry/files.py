@@ -13,11 +13,15 @@ import stat
 from contextlib import contextmanager
 from typing import IO, TYPE_CHECKING, Any
 
+from core.errors import BadModelFiles
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 _LFS_POINTER = b"version https://git-lfs.github.com/spec/"
+_OPENED_BY_NAME = (".json", ".jinja", ".txt", ".model", ".tiktoken", ".py", ".safetensors")
+
 MOST_JSON = 64 * 2**20  # bytes; the largest index of weights that is known has 9 MB
 
 
@@ -73,6 +77,32 @@ def is_lfs_pointer(path: Path) -> bool:
             return size < 1024 and file.read(len(_LFS_POINTER)) == _LFS_POINTER
     except OSError:
         return False
+
+
+def refuse_special_files(folder: Path) -> None:
+    """Refuse a model folder in which a foreign reader would wait for ever.
+
+    mlx-lm and transformers open every name they know without looking at what it is.
+
+    Raises:
+        BadModelFiles: it holds a pipe, a device or a socket under such a name.
+        OSError: the folder cannot be read.
+    """
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.name.endswith(_OPENED_BY_NAME) and _is_special(entry):
+                raise BadModelFiles(
+                    f"{printable(entry.path, 300)} is not a regular file.",
+                    hint="Delete it, or download the model again.",
+                )
+
+
+def _is_special(entry: os.DirEntry[str]) -> bool:
+    try:
+        mode = entry.stat().st_mode
+    except FileNotFoundError:  # a link that leads nowhere is not opened either
+        return False
+    return not stat.S_ISREG(mode) and not stat.S_ISDIR(mode)
 
 
 def printable(text: str, most: int = 80) -> str:

@@ -93,7 +93,7 @@ def apply(before: Conversation, entry: Entry) -> Conversation:
     """Return the conversation after an entry; one of an unknown kind or shape changes nothing."""
     match entry:
         case {"type": "message", "message": {"role": str(role), "content": content}}:
-            return _with_message(before, role, _text(content), entry.get("finish"))
+            return _with_message(before, role, text_of(content), entry.get("finish"))
         case {"type": "system", "content": str() | None as content}:
             return replace(before, system=content)
         case {"type": "session" | "model", "model": str(model)}:
@@ -119,7 +119,7 @@ def _with_message(
     return replace(before, messages=(*before.messages, message))
 
 
-def _text(content: object) -> str | None:
+def text_of(content: object) -> str | None:
     """Return a message's text; other programs write it as a list of parts."""
     if isinstance(content, str):
         return content

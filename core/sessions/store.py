@@ -19,11 +19,15 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from core.errors import Ambiguous, NotFound, StoreCorrupt, UsageProblem
+from core.registry.files import read_bytes
 from core.sessions.text import slug
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
+
+LIMIT = 64 * 2**20
+"""Most bytes of a session file; the longest conversations have a few."""
 
 _SUFFIX = ".jsonl"
 _SHOWN = 10  # names in an error
@@ -176,18 +180,33 @@ def read_entries(path: Path) -> Iterator[dict[str, Any]]:
     """Yield the entries of a session file; lines that are none are skipped.
 
     Raises:
-        StoreCorrupt: the file cannot be opened or read.
+        StoreCorrupt: the file cannot be opened or read, or is larger than any conversation.
+    """
+    for _, entry in read_lines(path):
+        yield entry
+
+
+def read_lines(path: Path) -> Iterator[tuple[bytes, dict[str, Any]]]:
+    """Yield the lines of a session file that hold an entry, each with what it holds.
+
+    Raises:
+        StoreCorrupt: as `read_entries`.
     """
     try:
-        data = path.read_bytes()
+        data = read_bytes(path, limit=LIMIT)
     except OSError as problem:
         raise _unreadable(path, problem) from problem
     for line in data.split(b"\n"):
         # RecursionError: a thousand brackets are no entry either.
         with suppress(ValueError, RecursionError):
-            entry = json.loads(line.decode("utf-8"))
+            entry = json.loads(line.decode("utf-8"), parse_constant=_refuse)
             if isinstance(entry, dict):
-                yield entry
+                yield line, entry
+
+
+def _refuse(constant: str) -> None:
+    """Refuse NaN and Infinity, which are not JSON."""
+    raise ValueError(constant)
 
 
 def _ends_torn(descriptor: int) -> bool:

@@ -24,7 +24,7 @@ from core.download.space import check_free_space
 from core.errors import BadModelFiles, UsageProblem
 from core.progress import OnProgress, Progress, ignore_progress
 from core.registry.adapters import check_adapter, quantized_form
-from core.registry.files import read_json
+from core.registry.files import read_json, refuse_special_files
 from core.registry.weights import WEIGHTS, check_weights, read_header
 from core.train.rewrite import rewrite
 from core.train.update import PARTS, Update, grown, read_update
@@ -70,6 +70,7 @@ def fuse(
     """
     if target.exists():
         raise UsageProblem(f"{target} is there already.", hint="Name a folder that is not.")
+    refuse_special_files(base)
     check_free_space({target: check_weights(base)}, what="The fused model")
     check_adapter(adapter, model=base, model_id=base.name, lora=True)
     update = read_update(adapter)

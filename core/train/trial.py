@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
-from mlx.utils import tree_flatten
+from mlx import nn
+from mlx.utils import tree_flatten, tree_unflatten
 
 from core.errors import MlxbunError, UsageProblem
 from core.train.arrays import number
+from core.train.config import PROJECTIONS
 from core.train.encode import Encoded, EncodedPair, Item
-from core.train.lora import Arrays, derived_key, set_trainable, trainable
+from core.train.lora import Arrays, derived_key, find_targets, mount, set_trainable, trainable
 from core.train.model import blaming_architecture
 from core.train.step import Stepper
 
@@ -31,6 +33,33 @@ _SPREAD = 0.05  # of the adapters that are tried: at B = 0 nothing flows into A
 _NEAR, _NEAR_HALF = 1e-3, 0.05
 _HALF = (mx.float16, mx.bfloat16)
 _SAVERS = ("grad_checkpoint", "segment_size", "mlp_split")
+
+
+def can_train(model: Any) -> bool:
+    """Return whether gradients reach adapters on a model, without computing anything.
+
+    The graph of a backward pass is built and never evaluated: what has no gradient is refused while
+    it is built. `check_gradients` computes real ones before a training begins.
+
+    Args:
+        model: an mlx-lm model in which nothing runs; afterwards it is as it was.
+    """
+    before: dict[str, Any] = {}
+    try:
+        modules = dict(model.named_modules())
+        ranks = {target.path: 1 for target in find_targets(model, PROJECTIONS, 0)}
+        before = {path: modules[path] for path in ranks}
+        mount(model, ranks, scale=1.0, rs_lora=False, dropout=0.0, seed=0)
+        model.train()  # some layers have another way for it
+        tokens = mx.array([_PROMPT])
+        nn.value_and_grad(model, lambda: model(tokens).astype(mx.float32).sum())()
+    # Foreign code that was written to answer, not to be trained: it fails in ways of its own.
+    except Exception:
+        return False
+    finally:
+        model.update_modules(tree_unflatten(list(before.items())))
+        model.eval()
+    return True
 
 
 def check_gradients(config: TrainConfig, trained: TrainModel) -> None:

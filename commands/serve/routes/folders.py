@@ -1,4 +1,4 @@
-"""`POST /api/model/resolve-folder`."""
+"""`POST /api/model/resolve-folder`, and the same under `/api/quantize`."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @post(
-    "/api/model/resolve-folder",
+    ["/api/model/resolve-folder", "/api/quantize/resolve-folder"],
     status_code=200,
     opt=documented(body=PickedFolder, answer=ResolvedFolder, error=ApiProblem),
 )

@@ -17,6 +17,7 @@ from commands.serve.wire.openai.listing import (
     GenerationDefaults,
     ModelList,
     ModelRow,
+    unknown_model,
 )
 from core.engine.features import Feature, batch_mode, facts_of
 
@@ -32,11 +33,11 @@ async def list_models(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 @get("/v1/models/{model_id:path}", opt=documented(answer=FoundModel))
 async def find_model(request: Request[Any, Any, Any], model_id: FromPath[str]) -> Response[bytes]:
-    """List the one model of that id; an unknown id gives an empty list."""
+    """List the one model of that id."""
     wanted = model_id.removeprefix("/")
     found = [row for row in await _rows(request.app.state.serving) if row.id == wanted]
     if not found:
-        return _json(ModelList(data=[]))
+        return Response(unknown_model(wanted), status_code=404, media_type="application/json")
     # The list is the protocol's; the row's fields beside it are what SDKs read as a bare model.
     fields = {**msgspec.structs.asdict(found[0]), "object": "list"}
     return _json(FoundModel(**fields, data=found))
@@ -58,18 +59,16 @@ async def _rows(serving: Serving) -> list[ModelRow]:
 
 def served_model(serving: Serving) -> ModelRow:
     """Return the row of the model in memory, with what can be asked of it here and now."""
-    info, defaults = serving.engine.info, serving.engine.info.defaults
+    info, chosen = serving.engine.info, serving.engine.info.chosen_defaults
     can = partial(supported, batch=serving.settings.batch, facts=facts_of(info))
     return ModelRow(
         id=info.model_id,
         created=int(serving.options.started_at),
-        owned_by="mlxbun",
+        serving=True,
         context_window=info.context_window,
         batch_mode=batch_mode(info, batch=serving.settings.batch),
         gen_defaults=GenerationDefaults(
-            temperature=defaults.temperature or 0.0,
-            top_p=defaults.top_p or 0.0,
-            top_k=defaults.top_k or 0,
+            temperature=chosen.temperature, top_p=chosen.top_p, top_k=chosen.top_k
         ),
         capabilities=Capabilities(
             chat_completions=can(Feature.CHAT),
@@ -79,6 +78,7 @@ def served_model(serving: Serving) -> ModelRow:
             vision=can(Feature.MEDIA),
             audio=can(Feature.MEDIA),
             adapters=can(Feature.ADAPTER),
+            training=bool(info.trainable),
         ),
         reasoning=info.reasoning and can(Feature.THINKING),
         audio=can(Feature.MEDIA),
@@ -86,7 +86,7 @@ def served_model(serving: Serving) -> ModelRow:
         structured_output=info.forms and can(Feature.STRUCTURED_OUTPUT),
         embeddings=False,
         adapters=can(Feature.ADAPTER),
-        training=False,
+        training=bool(info.trainable),
         mtp=False,
     )
 

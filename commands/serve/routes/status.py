@@ -6,7 +6,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-from litestar import MediaType, Request, Response, get, head
+from litestar import MediaType, Request, Response, get
 
 from commands.serve.openapi import build_document, documented
 from commands.serve.wire import status
@@ -17,12 +17,14 @@ from core.units import GB
 if TYPE_CHECKING:
     from commands.serve.serving import Serving
     from core.engine.info import EngineStats, ModelInfo
+    from core.fit.kv import KvShape
 
 _ENDPOINTS = [
     "POST /v1/chat/completions",
     "POST /v1/completions",
     "GET /v1/models",
     "GET /v1/capabilities",
+    "GET /v1/adapters",
     "GET /health",
     "GET /stats",
     "GET /fit",
@@ -58,7 +60,7 @@ async def api_index(request: Request[Any, Any, Any]) -> Response[bytes]:
     )
 
 
-@get("/health", opt=documented(answer=status.Health))
+@get("/health", opt=documented(answer=status.Health, cheap=True))
 async def health(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Tell whether the engine can answer."""
     serving: Serving = request.app.state.serving
@@ -92,7 +94,8 @@ async def stats(request: Request[Any, Any, Any]) -> Response[bytes]:
                 notes=list(compute.notes),
             ),
             prompt_cache=_prompt_cache(now),
-            kv_quant=status.KvQuantStats(),
+            response_store=status.ResponseStoreStats(),
+            kv_quant=_kv_quant(info.kv),
             admission=_admission(serving, now),
             batch=_batch(now, info),
             memory=status.MemoryStats(
@@ -123,12 +126,6 @@ async def home(request: Request[Any, Any, Any]) -> Response[bytes]:
     return Response(page.encode(), media_type=MediaType.HTML)
 
 
-@head("/", opt=documented())
-async def home_head() -> Response[None]:
-    """Tell a client that looks whether somebody is there."""
-    return Response(None, media_type=MediaType.HTML)
-
-
 def _admission(serving: Serving, now: EngineStats) -> status.AdmissionStats:
     budget = serving.settings.memory_budget
     return status.AdmissionStats(
@@ -136,6 +133,15 @@ def _admission(serving: Serving, now: EngineStats) -> status.AdmissionStats:
         memory_budget_bytes=None if budget is None else int(budget * GB),
         usable_bytes=now.memory_budget_bytes,
         weights_bytes=serving.engine.info.weights_bytes,
+    )
+
+
+def _kv_quant(kv: KvShape | None) -> status.KvQuantStats:
+    attending = [layer for layer in (kv.layers if kv else ()) if layer.bytes_per_token]
+    sliding = sum(layer.window is not None for layer in attending)
+    return status.KvQuantStats(
+        layers={"bf16": len(attending)},
+        attention=status.AttentionStats(global_=len(attending) - sliding, sliding_window=sliding),
     )
 
 
@@ -151,8 +157,14 @@ def _batch(now: EngineStats, info: ModelInfo) -> status.BatchStats:
         pending_rows=now.waiting_rows,
         submitted_rows=now.submitted_rows,
         kv_bytes=now.kv_bytes,
-        kv_budget_bytes=max(0, now.memory_budget_bytes - info.weights_bytes),
+        kv_budget_bytes=_kv_budget(now, info.weights_bytes),
     )
+
+
+def _kv_budget(now: EngineStats, weights_bytes: int) -> int:
+    if now.kv_budget_bytes is not None:
+        return now.kv_budget_bytes
+    return max(0, now.memory_budget_bytes - weights_bytes)
 
 
 def _prompt_cache(now: EngineStats) -> status.PromptCacheStats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, field
 
 
 class ApiIndex(Struct, kw_only=True):
@@ -41,10 +41,19 @@ class ComputeStats(Struct, kw_only=True):
     notes: list[str]
 
 
+class AttentionStats(Struct, kw_only=True):
+    """How many layers look back how far."""
+
+    global_: Annotated[int, Meta(description="over the whole context")] = field(name="global")
+    sliding_window: Annotated[int, Meta(description="over the last tokens only")]
+
+
 class KvQuantStats(Struct, kw_only=True):
     """How the KV cache is kept; `bf16` means not quantized."""
 
     mode: Literal["bf16"] = "bf16"
+    layers: Annotated[dict[str, int], Meta(description="attention layers by how their KV is kept")]
+    attention: AttentionStats
 
 
 class AdmissionStats(Struct, kw_only=True):
@@ -75,7 +84,9 @@ class BatchStats(Struct, kw_only=True):
     pending_rows: int
     submitted_rows: int
     kv_bytes: int
-    kv_budget_bytes: Annotated[int, Meta(description="what the weights leave of usable_bytes")]
+    kv_budget_bytes: Annotated[
+        int, Meta(description="--kv-budget; without it what the weights leave of usable_bytes")
+    ]
 
 
 class MemoryStats(Struct, kw_only=True):
@@ -95,6 +106,15 @@ class PromptCacheStats(Struct, kw_only=True):
     hits: Annotated[int, Meta(description="prompts whose beginning was found")]
     misses: int
     hit_tokens: Annotated[int, Meta(description="prompt tokens that needed no computing")]
+
+
+class ResponseStoreStats(Struct, kw_only=True):
+    """The answers kept for `previous_response_id`: none until there is a Responses API."""
+
+    entries: int = 0
+    bytes: int = 0
+    max_bytes: int = 32 * 2**20
+    ttl_ms: int = 3_600_000
 
 
 class RequestStats(Struct, kw_only=True):
@@ -117,6 +137,7 @@ class Stats(Struct, kw_only=True):
     server: ServerStats
     compute: ComputeStats
     prompt_cache: PromptCacheStats
+    response_store: ResponseStoreStats
     kv_quant: KvQuantStats
     admission: AdmissionStats
     batch: BatchStats

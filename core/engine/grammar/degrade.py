@@ -16,8 +16,10 @@ def instruction(spec: GrammarSpec) -> str:
     """Return a system message that asks a model for a form.
 
     It is put before a conversation where the form cannot be enforced. A form that would fill the
-    context is cut short.
+    context is cut short; of no choices at all there is nothing to say.
     """
+    if spec.kind == "choice" and not spec.source:
+        return ""
     if spec.kind == "json":
         return "Answer with valid JSON only: no other text and no code fence around it."
     asks = {
@@ -27,7 +29,8 @@ def instruction(spec: GrammarSpec) -> str:
         "regex": "Answer only with a text that this regular expression matches as a whole.",
         "choice": "Answer with exactly one of these texts and nothing else.",
     }
-    return f"{asks[spec.kind]}\n\n{_shown(spec)[:_MOST_CHARACTERS]}"
+    shown = _shown(spec)[:_MOST_CHARACTERS].encode("utf-8", "replace").decode()
+    return f"{asks[spec.kind]}\n\n{shown}"
 
 
 def _shown(spec: GrammarSpec) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from core.engine.request import SamplingParams
 from tests.commands.serve.fake_engine import FakeEngine, Script
 from tests.commands.serve.home import Home
 from tests.commands.serve.live import live_server, serve_options
@@ -25,6 +26,8 @@ def _served() -> Iterator[tuple[FakeEngine, str]]:
 def engine(_served: tuple[FakeEngine, str]) -> FakeEngine:
     fake = _served[0]
     fake.script, fake.choose, fake.alive, fake.adapter = Script(), None, True, None
+    fake.mounted, fake.trainable, fake.chosen = None, None, SamplingParams()
+    fake.kv, fake.kv_budget_bytes = None, None
     fake.requests.clear()
     fake.generations.clear()
     return fake

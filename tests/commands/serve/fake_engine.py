@@ -11,11 +11,12 @@ from pathlib import Path
 from core.engine.cache.store import PromptCacheStats
 from core.engine.events import Finished, FinishReason, Position, TextDelta, Timing, Usage
 from core.engine.generation import Generation
-from core.engine.info import ComputeInfo, EngineStats, ModelInfo
+from core.engine.info import ComputeInfo, EngineStats, ModelInfo, MountedAdapter
 from core.engine.parsing import Piece
 from core.engine.request import GenerationRequest, SamplingParams
 from core.errors import EngineStopped, MlxbunError
 from core.fit.batching import Batching
+from core.fit.kv import KvShape
 
 
 @dataclass(kw_only=True)
@@ -58,6 +59,16 @@ class FakeEngine:
     """Whether the model knows tools and reasons."""
     adapter: str | None = None
     """On the model, by its name."""
+    mounted: MountedAdapter | None = None
+    """The same in memory."""
+    trainable: bool | None = None
+    """Whether the model can be trained."""
+    chosen: SamplingParams = field(default_factory=SamplingParams)
+    """What its authors recommend."""
+    kv: KvShape | None = None
+    """Of its layers."""
+    kv_budget_bytes: int | None = None
+    """Of `--kv-budget`."""
     forms: bool = True
     """Whether forms are enforced."""
     batching: Batching = field(default_factory=lambda: Batching(mode="padded"))
@@ -83,6 +94,10 @@ class FakeEngine:
             folder=self.folder,
             vocabulary_size=self.vocabulary_size,
             adapter=self.adapter,
+            mounted=self.mounted,
+            trainable=self.trainable,
+            chosen_defaults=self.chosen,
+            kv=self.kv,
             tools=self.able,
             reasoning=self.able,
             forms=self.forms,
@@ -137,6 +152,7 @@ class FakeEngine:
             memory_cache_bytes=100,
             memory_budget_bytes=self.budget_bytes,
             max_context=2048,
+            kv_budget_bytes=self.kv_budget_bytes,
             prompt_cache=PromptCacheStats(
                 entries=1, nbytes=20, max_bytes=40, hits=2, misses=3, hit_tokens=4
             ),

@@ -21,7 +21,7 @@ import core.engine.start
 from commands._shared.session import Session
 from commands.serve import serve
 from commands.serve.listener import bind, listen
-from core.errors import AddressInUse
+from core.errors import AddressInUse, UsageProblem
 from core.fit.batching import Batching
 from core.paths import Paths
 from core.settings import Settings
@@ -163,3 +163,55 @@ def _until_up(base: str) -> None:
         else:
             return
     raise AssertionError("the server does not listen")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "model"),
+    [
+        (["tiny"], "tiny"),
+        (["--model", "tiny"], "tiny"),
+        (["tiny", "--model", "tiny"], "tiny"),
+        ([], None),
+    ],
+)
+def test_the_spellings_of_other_servers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], model: str | None
+) -> None:
+    seen: dict[str, Any] = {}
+
+    def open_engine(model: str | None, *, settings: Settings, **others: Any) -> FakeEngine:
+        seen.update(model=model, settings=settings, **others)
+        return FakeEngine()
+
+    monkeypatch.setattr(core.engine.start, "open_engine", open_engine)
+    monkeypatch.setattr("commands.serve.run.run_server", lambda *_a, **_k: None)
+    flags = "--port 0 --no-open --decode-concurrency 3 --kv-budget 1.5"
+    outcome = _run([*arguments, *flags.split()], tmp_path)
+    assert outcome.exception is None
+    assert seen["model"] == model
+    assert seen["settings"] == Settings(port=0, batch=3, kv_budget=1.5)
+    assert callable(seen["opening"].can_train)
+
+
+def test_two_names_of_a_model_are_refused(tmp_path: Path) -> None:
+    outcome = _run(["tiny", "--model", "other", "--port", "0"], tmp_path)
+    assert isinstance(outcome.exception, UsageProblem)
+    assert "'tiny'" in outcome.exception.message
+    assert "'other'" in outcome.exception.message
+
+
+def test_idle_connections_stay_open_for_75_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from commands.serve import lifespan
+
+    seen: list[int] = []
+
+    def stop(self: Any, sockets: Any = None) -> None:
+        assert sockets
+        seen.append(self.config.timeout_keep_alive)
+
+    monkeypatch.setattr(lifespan.DrainingServer, "run", stop)
+    monkeypatch.setattr(core.engine.start, "open_engine", lambda *_a, **_k: FakeEngine())
+    assert _run(["--port", "0"], tmp_path).exception is None
+    assert seen == [75]

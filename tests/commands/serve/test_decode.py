@@ -216,6 +216,12 @@ def test_of_several_forms_one_wins(first: int) -> None:
     assert _chat(**fields).request.grammar == wanted
 
 
+def test_no_choices_are_a_form_that_cannot_be_enforced() -> None:
+    nothing = GrammarSpec(kind="choice", source=())
+    assert _chat(guided_choice=[]).request.grammar == nothing
+    assert _chat(structured_outputs={"choice": []}).request.grammar == nothing
+
+
 def test_white_space_can_be_forbidden() -> None:
     form = {"name": "a", "schema": {}, "strict": True, "any_whitespace": False}
     grammar = _chat(response_format={"type": "json_schema", "json_schema": form}).request.grammar

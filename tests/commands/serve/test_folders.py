@@ -12,6 +12,7 @@ from tests.commands.serve.home import Home
 from tests.tiny import make_model
 
 PATH = "/api/model/resolve-folder"
+ALIAS = "/api/quantize/resolve-folder"
 NOT_THERE = {
     "ok": False,
     "error": "Couldn't locate this folder on disk — paste the path instead.",
@@ -26,6 +27,7 @@ def test_a_picked_folder_becomes_a_path(home: Home) -> None:
     inside = f"snapshots/{snapshot.name}/config.json"
     assert home.post(PATH, {"folder_name": "snapshots", "rel_path": inside}) == found
     assert home.post(PATH, {"rel_path": inside}) == found
+    assert home.post(ALIAS, {"rel_path": inside}) == found
 
 
 def test_a_plain_folder_has_a_path_alone(home: Home) -> None:

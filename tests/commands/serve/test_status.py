@@ -12,7 +12,9 @@ import pytest
 from commands.serve.failures import STATUSES
 from commands.serve.wire.openai import answers, listing, schema
 from commands.serve.wire.status import Stats
+from core.engine.request import SamplingParams
 from core.errors import MlxbunError
+from core.fit.kv import KvShape, LayerKv
 from tests.commands.serve.fake_engine import FakeEngine
 
 
@@ -68,15 +70,16 @@ def test_the_served_model_is_listed_with_its_capabilities(client: httpx.Client) 
     row, *others = listed["data"]
     assert others == [
         {"id": "acme/other", "object": "model", "created": 1760000000, "vision": False,
-         "tier": "generic"},
+         "tier": "generic", "owned_by": "mlxbun", "serving": False},
         {"id": "acme/seeing", "object": "model", "created": 1760000000, "vision": True,
-         "tier": "generic"},
+         "tier": "generic", "owned_by": "mlxbun", "serving": False},
     ]  # fmt: skip
     assert row["id"] == "acme/tiny-1"
     assert row["object"] == "model"
     assert row["owned_by"] == "mlxbun"
     assert row["context_window"] == 2048
-    assert row["gen_defaults"] == {"temperature": 0.7, "top_p": 0.0, "top_k": 0}
+    assert row["serving"] is True
+    assert row["gen_defaults"] == {"temperature": None, "top_p": None, "top_k": None}
     able = {name for name, can in row["capabilities"].items() if can}
     assert able == {
         "chat_completions",
@@ -110,11 +113,31 @@ def test_another_model_of_the_cache_can_be_found_too(client: httpx.Client) -> No
     assert (found["object"], found["id"], found["tier"]) == ("list", "acme/other", "generic")
 
 
-@pytest.mark.parametrize("path", ["acme", "tiny-1", "acme/tiny-1/x", "%00", "..%2f"])
-def test_an_unknown_model_is_an_empty_list(client: httpx.Client, path: str) -> None:
+@pytest.mark.parametrize(
+    "path", ["acme", "tiny-1", "acme/tiny-1/x", "%00", "..%2f", "%ff", "%ed%a0%80", "x" * 5000]
+)
+def test_an_unknown_model_is_unknown(client: httpx.Client, path: str) -> None:
     answer = client.get(f"/v1/models/{path}")
-    assert answer.status_code == 200
-    assert answer.json() == {"object": "list", "data": []}
+    assert answer.status_code == 404
+    error = answer.json()["error"]
+    assert error.pop("message").endswith("does not exist.")
+    assert error == {"type": "invalid_request_error", "param": "model", "code": "model_not_found"}
+    assert len(answer.content) < 1000
+
+
+def test_the_defaults_that_somebody_chose(client: httpx.Client, engine: FakeEngine) -> None:
+    engine.chosen = SamplingParams(top_p=0.95, top_k=0)
+    (row,) = client.get("/v1/models/acme/tiny-1").json()["data"]
+    assert row["gen_defaults"] == {"temperature": None, "top_p": 0.95, "top_k": 0}
+
+
+@pytest.mark.parametrize("trainable", [True, False, None])
+def test_whether_the_model_can_be_trained(
+    client: httpx.Client, engine: FakeEngine, trainable: bool | None
+) -> None:
+    engine.trainable = trainable
+    row = client.get("/v1/models").json()["data"][0]
+    assert row["training"] is row["capabilities"]["training"] is bool(trainable)
 
 
 def test_stats_are_what_the_engine_says(client: httpx.Client) -> None:
@@ -135,6 +158,27 @@ def test_stats_are_what_the_engine_says(client: httpx.Client) -> None:
     assert stats["batch"]["mode"] == "batch"
     assert stats["batch"]["kv_budget_bytes"] == 6000
     assert stats["compute"]["weights"] == "float32 (unpacked)"
+    assert stats["response_store"] == {
+        "entries": 0,
+        "bytes": 0,
+        "max_bytes": 33554432,
+        "ttl_ms": 3600000,
+    }
+
+
+def test_stats_tell_how_layers_attend(client: httpx.Client, engine: FakeEngine) -> None:
+    layers = [LayerKv(bytes_per_token=8), *[LayerKv(bytes_per_token=8, window=64)] * 3]
+    engine.kv = KvShape(layers=(*layers, LayerKv(constant_bytes=100)))
+    assert client.get("/stats").json()["kv_quant"] == {
+        "mode": "bf16",
+        "layers": {"bf16": 4},
+        "attention": {"global": 1, "sliding_window": 3},
+    }
+
+
+def test_stats_tell_the_kv_budget(client: httpx.Client, engine: FakeEngine) -> None:
+    engine.kv_budget_bytes = 1234
+    assert client.get("/stats").json()["batch"]["kv_budget_bytes"] == 1234
 
 
 def test_the_front_page(client: httpx.Client) -> None:
@@ -172,6 +216,7 @@ def test_the_openapi_document_is_true(client: httpx.Client) -> None:
     assert "text/event-stream" in chat["responses"]["200"]["content"]
     assert set(document["paths"]) == {
         "/",
+        "/admin/cache/flush",
         "/api/finetune/inspect-dataset",
         "/api/finetune/submit",
         "/api/gc/execute",
@@ -184,13 +229,23 @@ def test_the_openapi_document_is_true(client: httpx.Client) -> None:
         "/api/jobs/{job_id}",
         "/api/jobs/{job_id}/stream",
         "/api/model/resolve-folder",
+        "/api/quantize/resolve-folder",
+        "/api/sessions/export",
+        "/api/sessions/search",
         "/api/settings/hf-token",
+        "/chat",
+        "/dataset",
         "/downloads",
+        "/finetune",
         "/fit",
         "/health",
         "/library",
+        "/quantize",
         "/stats",
+        "/status",
         "/v1",
+        "/v1/adapters",
+        "/v1/adapters/available",
         "/v1/capabilities",
         "/v1/chat/completions",
         "/v1/completions",

@@ -12,7 +12,7 @@ import httpx
 import pytest
 
 from commands.serve.tracing import Trace, phase, tracing_wanted
-from core.engine.events import Timing
+from core.engine.events import Shares, Span, Timing
 from core.errors import EngineFailed, QueueFull
 from tests.commands.serve.fake_engine import FakeEngine, Script
 from tests.commands.serve.live import live_server, serve_options, wait_until
@@ -94,6 +94,54 @@ def test_what_the_engine_measured(traced: Traced) -> None:
     assert events["cache.lookup_restore"]["durationMs"] == 500
     assert events["cache.lookup_restore"]["attributes"] == {"cachedTokens": 2}
     assert events["prefill.total"]["durationMs"] == pytest.approx(1500, abs=0.01)
+
+
+def test_every_phase_of_the_engine(traced: Traced) -> None:
+    now = time.perf_counter()
+    timing = Timing(
+        queued=now,
+        admitted=now + 1,
+        first_token=now + 6,
+        lookup_seconds=0.5,
+        placement=Span(began=now - 1, seconds=0.25),
+        setup=Span(began=now + 1.5, seconds=0.5),
+        chunks=(
+            Span(began=now + 2, seconds=1, tokens=3),
+            Span(began=now + 3, seconds=0.5, tokens=2),
+        ),
+        kept=(Span(began=now + 3.5, seconds=0.25),),
+        prompt_done=now + 4,
+        shares=Shares(forward=0.5, head=0.375, sample=0.125),
+    )
+    traced.engine.script = Script(timing=timing)
+    traced.client.post(CHAT, json=GOOD)
+    record = traced.record()
+    engine = ("completion.placement", "engine.", "cache.", "prefill.", "token_zero.")
+    events = [each for each in record["events"] if each["phase"].startswith(engine)]
+    spent = [(each["phase"], round(each["durationMs"])) for each in events]
+    assert spent == [
+        ("completion.placement", 250),
+        ("engine.admission_wait", 1000),
+        ("cache.lookup_restore", 500),
+        ("prefill.total", 2500),
+        ("prefill.batch_setup", 500),
+        ("prefill.chunk", 1000),
+        ("prefill.chunk", 500),
+        ("prefill.kv_maintenance", 250),
+        ("token_zero.total", 2000),
+        ("token_zero.forward", 1000),
+        ("token_zero.head", 750),
+        ("token_zero.sample", 250),
+    ]
+    assert [each.get("attributes") for each in events if each["phase"] == "prefill.chunk"] == [
+        {"tokens": 3},
+        {"tokens": 2},
+    ]
+    assert {each["phase"] for each in events if each.get("attributes", {}).get("derived")} == {
+        "token_zero.forward",
+        "token_zero.head",
+        "token_zero.sample",
+    }
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from core.engine.engine import Engine, EngineOptions
-from core.engine.loader import load
+from core.engine.loader import LoadedModel, load, with_kv_budget
 from core.engine.request import SamplingParams
 from core.fit.batching import BatchingShelf
 from core.machine.compute import ComputePlan
@@ -33,6 +33,11 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_model(tmp_path_factory.mktemp("models") / "tiny")
 
 
+def _load(kv_budget_gb: float | None, *arguments: Any, **options: Any) -> LoadedModel:
+    loaded = load(*arguments, **options)
+    return loaded if kv_budget_gb is None else with_kv_budget(loaded, kv_budget_gb)
+
+
 @pytest.fixture
 def open_tiny(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenEngine]:
     """Return a function that opens an engine; all are closed at the end."""
@@ -43,8 +48,10 @@ def open_tiny(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> It
     def open_engine(
         folder: Path | None = None, *, plan: ComputePlan = PLAN, **options: Any
     ) -> Engine:
+        kv_budget_gb = options.pop("kv_budget_gb", None)
         loader = partial(
-            load,
+            _load,
+            kv_budget_gb,
             folder or tiny_folder,
             model_id="tiny",
             plan=plan,

@@ -109,7 +109,7 @@ def test_tokens_beyond_the_tokenizer_have_no_text(open_tiny: OpenEngine, tmp_pat
     text, end = finish(open_tiny(folder), request("ab", sampling=only_new, logprobs=2))
     assert text == ""
     assert [position.chosen.token >= 259 for position in end.logprobs or ()] == [True] * 8
-    assert {position.chosen.piece for position in end.logprobs or ()} == {""}
+    assert {position.chosen.text for position in end.logprobs or ()} == {""}
 
 
 def test_the_headers_limit_a_tokenizer(short: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -141,3 +142,11 @@ def test_the_shelf(tmp_path: Path) -> None:
     assert card.loss < card.base_loss
     assert find_card("one", paths) == card
     assert str(place) not in (card.folder / "adapter_config.json").read_text()
+
+
+def test_a_pipe_in_the_model_is_refused_at_once(tmp_path: Path) -> None:
+    base = make_model(tmp_path / "model")
+    os.mkfifo(base / "generation_config.json")
+    with pytest.raises(BadModelFiles, match=r"generation_config\.json is not a regular file"):
+        fuse(base, tmp_path / "out", tmp_path / "fused")
+    assert not (tmp_path / "fused").exists()

@@ -147,7 +147,7 @@ def _from_structured_outputs(wanted: dict[str, Any]) -> GrammarSpec:
 
 
 def _is_choice(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(one, str) for one in value)
+    return isinstance(value, list) and all(isinstance(one, str) for one in value)
 
 
 def _is_text(value: Any) -> bool:
@@ -159,7 +159,7 @@ _NAMED: dict[str, tuple[GrammarKind, Callable[[Any], bool], str]] = {
     "json": ("json_schema", lambda value: isinstance(value, dict), "a JSON Schema"),
     "json_object": ("json", lambda value: value is True, "true"),
     "regex": ("regex", _is_text, "a text"),
-    "choice": ("choice", _is_choice, "a list of at least one text"),
+    "choice": ("choice", _is_choice, "a list of texts"),
     "grammar": ("ebnf", _is_text, "a text"),
 }
 _BESIDE = frozenset(("disable_any_whitespace", "disable_fallback"))

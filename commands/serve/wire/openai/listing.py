@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType
+
+from commands.serve.wire.openai.schema import ErrorBody, ErrorDetail
+
+_LONGEST_ID = 200
 
 
 class GenerationDefaults(Struct, kw_only=True):
-    """What applies when a request leaves a field out."""
+    """What the server or the model's authors set; null: the built-in default applies."""
 
-    temperature: float
-    top_p: float
-    top_k: int
+    temperature: float | None
+    top_p: float | None
+    top_k: int | None
 
 
 class Capabilities(Struct, kw_only=True):
@@ -43,7 +48,8 @@ class ModelRow(Struct, kw_only=True):
     tier: Annotated[
         Literal["generic"] | UnsetType, Meta(description="of the models that are not served")
     ] = UNSET
-    owned_by: Literal["mlxbun"] | UnsetType = UNSET
+    owned_by: Literal["mlxbun"] = "mlxbun"
+    serving: Annotated[bool, Meta(description="whether requests are answered by it")] = False
     context_window: int | UnsetType = UNSET
     batch_mode: Annotated[
         Literal["off", "serial", "batch"] | UnsetType,
@@ -73,3 +79,15 @@ class FoundModel(ModelRow, kw_only=True):
 
     object: Literal["list"] = "list"  # type: ignore[assignment]
     data: list[ModelRow]
+
+
+def unknown_model(model_id: str) -> bytes:
+    """Return the body that says that there is no such model, as OpenAI's API says it."""
+    shown = model_id.encode("utf-8", "replace").decode()[:_LONGEST_ID]
+    detail = ErrorDetail(
+        message=f"The model '{shown}' does not exist.",
+        type="invalid_request_error",
+        code="model_not_found",
+        param="model",
+    )
+    return msgspec.json.encode(ErrorBody(error=detail))

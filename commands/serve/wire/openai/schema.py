@@ -273,10 +273,7 @@ class SamplingFields(Struct, kw_only=True):
     guided_choice: (
         Annotated[
             list[str],
-            Meta(
-                min_length=1,
-                description="a list of at least one text; the answer is exactly one of them",
-            ),
+            Meta(description="a list of texts; the answer is exactly one of them"),
         ]
         | None
     ) = None
