@@ -11,6 +11,7 @@ import pytest
 from tests.commands.serve.fake_engine import FakeEngine, Script
 from tests.commands.serve.home import Home
 from tests.commands.serve.live import live_server, serve_options
+from tests.commands.serve.openai_schemas import CheckedClient
 from tests.fakehub import FakeHub
 
 
@@ -37,7 +38,7 @@ def base(_served: tuple[FakeEngine, str]) -> str:
 
 @pytest.fixture
 def client(engine: FakeEngine, base: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=base, timeout=20, trust_env=False) as opened:
+    with CheckedClient(base_url=base, timeout=20, trust_env=False) as opened:
         yield opened
 
 

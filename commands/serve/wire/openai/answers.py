@@ -53,6 +53,7 @@ class Logprobs(Struct, kw_only=True):
     """One entry for each generated token."""
 
     content: list[PositionLogprobs]
+    refusal: None = None
 
 
 class Called(Struct, kw_only=True):
@@ -75,6 +76,7 @@ class AnswerMessage(Struct, kw_only=True):
 
     role: Literal["assistant"] = "assistant"
     content: str | None
+    refusal: None = None
     reasoning: str | UnsetType = UNSET
     reasoning_content: str | UnsetType = UNSET
     tool_calls: list[ToolCall] | UnsetType = UNSET
@@ -85,7 +87,7 @@ class ChatChoice(Struct, kw_only=True):
 
     index: int
     message: AnswerMessage
-    logprobs: Logprobs | UnsetType = UNSET
+    logprobs: Logprobs | None = None
     finish_reason: FinishReason
 
 
@@ -150,7 +152,7 @@ class TextChoice(Struct, kw_only=True):
 
     index: int
     text: str
-    logprobs: Logprobs | UnsetType = UNSET
+    logprobs: Logprobs | None = None
     finish_reason: FinishReason | None = None
 
 

@@ -18,8 +18,6 @@ from core.engine.events import ReasoningDelta, TextDelta, ToolCallDelta
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from msgspec import UnsetType
-
     from commands.serve.wire.openai.fold import Fold
     from core.engine.events import Finished, Position, Usage
 
@@ -207,9 +205,9 @@ def _message(fold: Fold) -> answers.AnswerMessage:
     )
 
 
-def _logprobs(positions: Sequence[Position] | None) -> answers.Logprobs | UnsetType:
+def _logprobs(positions: Sequence[Position] | None) -> answers.Logprobs | None:
     if positions is None:
-        return UNSET
+        return None
     return answers.Logprobs(content=[_position(one) for one in positions])
 
 

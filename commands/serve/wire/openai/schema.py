@@ -300,13 +300,13 @@ class CompletionRequest(SamplingFields, kw_only=True):
     prompt: Annotated[str, Meta(min_length=1, description="a text that is not empty")]
 
 
-class ErrorDetail(Struct, kw_only=True, omit_defaults=True):
+class ErrorDetail(Struct, kw_only=True):
     """What went wrong."""
 
     message: str
-    type: str | None = None
-    code: str | None = None
-    param: str | None = None
+    type: str
+    param: Annotated[str | None, Meta(description="the request field at fault")]
+    code: str | None
 
 
 class ErrorBody(Struct, kw_only=True):
