@@ -26,6 +26,7 @@ def _served() -> Iterator[tuple[FakeEngine, str]]:
 def engine(_served: tuple[FakeEngine, str]) -> FakeEngine:
     fake = _served[0]
     fake.script, fake.choose, fake.alive, fake.adapter = Script(), None, True, None
+    fake.forms = True
     fake.requests.clear()
     fake.generations.clear()
     return fake

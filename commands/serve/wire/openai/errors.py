@@ -28,6 +28,8 @@ def error_body(error: errors.MlxbunError) -> bytes:
     """Return the body for an error of ours."""
     kind, code = next(_KINDS[base] for base in type(error).__mro__ if base in _KINDS)
     message = f"{error.message} {error.hint}" if error.hint else error.message
+    if isinstance(error, errors.ContextTooLong):
+        message += " (context_length_exceeded)"  # OpenAI's code, which clients look for anywhere
     param = error.field if isinstance(error, errors.BadRequest) else None
     return _body(ErrorDetail(message=message, type=kind, param=param, code=code))
 
