@@ -25,6 +25,7 @@ from core.engine.request import (
 )
 from core.errors import BadRequest
 
+_HALF = '{"messages":[{"role":"user","content":"cut %s emoji"}]%s}'
 _HI = [{"role": "user", "content": "hi"}]
 _JSON = st.recursive(
     st.none()
@@ -264,6 +265,62 @@ def test_a_field_left_out_or_null_is_left_to_the_engine() -> None:
 
 def test_a_stop_text_may_stand_alone() -> None:
     assert _chat(stop="\n\n").request.stop == ("\n\n",)
+    assert _chat(stop="").request.stop == ()
+
+
+def test_minus_one_switches_top_k_off() -> None:
+    assert [_chat(top_k=k).request.sampling.top_k for k in (-1, -1.0, 0, None)] == [0, 0, 0, None]
+
+
+def test_a_point_does_not_make_an_integer_a_fraction() -> None:
+    fields = '"n":2e0,"seed":-0.0,"top_k":40.0,"max_tokens":8.0,"thinking_budget":1e30'
+    request = decode_chat((_HALF % ("", f",{fields}")).encode()).request
+    assert (request.max_tokens, request.choices) == (8, 2)
+    assert request.thinking.budget == 2**31 - 1
+    assert (request.sampling.seed, request.sampling.top_k) == (0, 40)
+    for value in (8.5, "8", True):
+        with pytest.raises(BadRequest, match="max_tokens"):
+            _chat(max_tokens=value)
+    with pytest.raises(BadRequest, match="top_logprobs must be of type int"):
+        _chat(top_logprobs=2.0)
+
+
+@pytest.mark.parametrize("half", [r"\ud83d", r"\uDE00", r"\ude00\ud83d", r"\ud83d\\u", r"\ud83d\n"])
+def test_half_a_character_is_replaced_and_told_of(half: str) -> None:
+    call = decode_chat((_HALF % (half, "")).encode())
+    (message,) = _chat_prompt(call).messages
+    assert "\ufffd" in message["content"]
+    message["content"].encode()
+    assert call.warnings == ("the body holds half of a UTF-16 surrogate pair, replaced by U+FFFD",)
+
+
+def test_half_a_character_beside_a_number_of_any_size() -> None:
+    call = decode_chat((_HALF % (r"\ud83d", ',"max_tokens":1' + "0" * 350)).encode())
+    assert call.request.max_tokens == 2**31 - 1
+
+
+def test_whole_characters_are_left_alone() -> None:
+    for whole in (r"\ud83d\ude00", "\U0001f600", r"\\ud83d"):
+        call = decode_chat((_HALF % (whole, "")).encode())
+        assert not call.warnings
+        assert "\ufffd" not in _chat_prompt(call).messages[0]["content"]
+
+
+def test_half_a_character_in_a_name() -> None:
+    call = decode_completion(rb'{"prompt":"a","\ud800":1}')
+    assert call.warnings
+
+
+def test_a_byte_order_mark_is_no_part_of_the_json() -> None:
+    for mark in (b"\xef\xbb\xbf", b"\xef\xbb\xbf \n"):
+        assert decode_completion(mark + b'{"prompt":"a"}').request.prompt == TextPrompt(text="a")
+    for wrong in (
+        b"\xef\xbb\xbf",
+        b"\xef\xbb\xbf" * 2 + b'{"prompt":"a"}',
+        b'{"prompt":"a"}\xef\xbb\xbf',
+    ):
+        with pytest.raises(BadRequest, match="invalid JSON body"):
+            decode_completion(wrong)
 
 
 def test_minus_zero_is_zero() -> None:

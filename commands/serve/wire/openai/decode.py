@@ -6,7 +6,6 @@ rest is what `schema` says. Any bytes end in one of the two outcomes, never in a
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import dataclass, replace
 from functools import cache
@@ -17,6 +16,7 @@ import msgspec
 from commands.serve.wire.openai.forms import decode_form
 from commands.serve.wire.openai.history import decode_messages
 from commands.serve.wire.openai.nesting import check_nesting
+from commands.serve.wire.openai.parsing import parse_object
 from commands.serve.wire.openai.sampling import (
     capped,
     decode_logprobs,
@@ -26,6 +26,7 @@ from commands.serve.wire.openai.sampling import (
 from commands.serve.wire.openai.schema import ChatRequest, CompletionRequest, SamplingFields
 from commands.serve.wire.openai.sentences import decapitalized
 from commands.serve.wire.openai.tools import decode_thinking, decode_tools, tools_for_template
+from commands.serve.wire.openai.whole import with_whole_numbers
 from core.engine.request import ChatPrompt, GenerationRequest, TextPrompt
 from core.errors import BadRequest
 
@@ -72,7 +73,8 @@ def decode_chat(body: bytes | bytearray) -> Call:
     Raises:
         BadRequest: it is not one.
     """
-    raw = _parse_object(body)
+    parsed = parse_object(body)
+    raw = parsed.fields
     messages = raw.get("messages")
     if not isinstance(messages, list) or not messages:
         raise BadRequest("messages required", field="messages")
@@ -86,7 +88,12 @@ def decode_chat(body: bytes | bytearray) -> Call:
         tools=tools_for_template(raw.get("tools", ()), tools),
     )
     request = replace(_request(call, raw, prompt), tools=tools, thinking=decode_thinking(call))
-    return Call(request=request, stream=bool(call.stream), adapter=call.adapter)
+    return Call(
+        request=request,
+        stream=bool(call.stream),
+        adapter=call.adapter,
+        warnings=parsed.warnings,
+    )
 
 
 def decode_completion(body: bytes | bytearray) -> Call:
@@ -95,7 +102,8 @@ def decode_completion(body: bytes | bytearray) -> Call:
     Raises:
         BadRequest: it is not one.
     """
-    raw = _parse_object(body)
+    parsed = parse_object(body)
+    raw = parsed.fields
     prompt = raw.get("prompt")
     if not isinstance(prompt, str) or not prompt:
         raise BadRequest(
@@ -106,44 +114,12 @@ def decode_completion(body: bytes | bytearray) -> Call:
     _check_fixed_texts(raw)
     call = _convert(raw, CompletionRequest)
     request = _request(call, raw, TextPrompt(text=prompt))
-    return Call(request=request, stream=bool(call.stream), adapter=call.adapter)
-
-
-def _parse_object(body: bytes | bytearray) -> dict[str, Any]:
-    """Return the body's fields without those that are null."""
-    try:
-        value = _parse(body)
-    except RecursionError:
-        raise BadRequest("The JSON body is nested too deeply.") from None
-    except (msgspec.DecodeError, ValueError):
-        raise BadRequest("invalid JSON body") from None
-    if not isinstance(value, dict):
-        raise BadRequest("The body must be a JSON object.")
-    return {name: field for name, field in value.items() if field is not None}
-
-
-def _parse(body: bytes | bytearray) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except msgspec.ValidationError:
-        # JSON allows numbers of any size and msgspec does not. Python's parser lets them through
-        # as infinity, so that the field they stand in can be named.
-        value = json.loads(
-            body.decode(), parse_constant=_refuse_constant, parse_int=_any_int, parse_float=float
-        )
-        # ... and lone surrogates, which no tokenizer takes, so this raises for them:
-        json.dumps(value, ensure_ascii=False).encode()
-        return value
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(name)
-
-
-def _any_int(digits: str) -> int | float:
-    if len(digits) < 400:
-        return int(digits)
-    return -math.inf if digits.startswith("-") else math.inf
+    return Call(
+        request=request,
+        stream=bool(call.stream),
+        adapter=call.adapter,
+        warnings=parsed.warnings,
+    )
 
 
 def _check_fixed_texts(raw: Mapping[str, Any]) -> None:
@@ -184,7 +160,7 @@ def _convert(raw: Mapping[str, Any], kind: type[_Body]) -> _Body:
     checked = {"messages": [{"role": "user"}], "logit_bias": None}
     fields = {**raw, **{name: value for name, value in checked.items() if name in raw}}
     try:
-        return msgspec.convert(fields, kind)
+        return msgspec.convert(with_whole_numbers(fields, kind), kind)
     except msgspec.ValidationError as problem:
         raise _explain(str(problem), kind) from None
     except RecursionError:

@@ -147,7 +147,7 @@ def _thing(wanted: str, meaning: str) -> Meta:
 
 
 _STOPS = (
-    f"a text or a list of at most {MAX_STOPS} texts, none of them empty or longer than "
+    f"a string or a list of at most {MAX_STOPS} strings that are not empty, each of at most "
     f"{MAX_STOP_LENGTH} characters"
 )
 _WINDOW = _count(0, "recent tokens that the penalty looks at, 20 when left out; 0: all of them")
@@ -168,12 +168,17 @@ class SamplingFields(Struct, kw_only=True):
     max_completion_tokens: Annotated[int, _count(1, "wins over max_tokens")] | None = None
     temperature: Annotated[float, _number(0, 100, "0 takes the likeliest token")] | None = None
     top_p: Annotated[float, _number(0, 1, "0 and 1 are off")] | None = None
-    top_k: Annotated[int, _count(0, "0 is off")] | None = None
+    top_k: (
+        Annotated[int, Meta(ge=-1, description="a whole number of at least -1; 0 and -1 are off")]
+        | None
+    ) = None
     min_p: Annotated[float, _number(0, 1, "0 is off")] | None = None
     seed: Annotated[
         int | None, _thing("a whole number of 64 bits", "makes the answer reproducible")
     ] = None
-    stop: Annotated[str | list[str] | None, _thing(_STOPS, "the answer ends before it")] = None
+    stop: Annotated[
+        str | list[str] | None, _thing(_STOPS, "the answer ends before it; an empty string is none")
+    ] = None
     n: (
         Annotated[
             int,
