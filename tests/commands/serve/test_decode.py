@@ -377,6 +377,101 @@ def test_arguments_that_are_no_object_stay_as_they_came() -> None:
     assert assistant["tool_calls"][0]["function"]["arguments"] == "not json"
 
 
+_CALLS_F: dict[str, Any] = {"function": {"name": "f", "arguments": {"x": 1}}}
+_CALLS_G: dict[str, Any] = {"function": {"name": "g", "arguments": None}}
+
+
+def test_calls_and_results_without_ids_find_each_other() -> None:
+    assistant, *results = _history(
+        {"role": "assistant", "content": None, "tool_calls": [_CALLS_F, _CALLS_G, _CALLS_F]},
+        {"role": "tool", "content": "g", "name": "g"},
+        {"role": "tool", "content": "f"},
+        {"role": "tool", "content": None},
+    )
+    ids = [call["id"] for call in assistant["tool_calls"]]
+    assert len(set(ids)) == 3
+    assert [call["function"]["arguments"] for call in assistant["tool_calls"]] == [
+        {"x": 1},
+        {},
+        {"x": 1},
+    ]
+    assert [result["tool_call_id"] for result in results] == [ids[1], ids[0], ids[2]]
+    assert [result["content"] for result in results] == ["g", "f", ""]
+
+
+def test_ids_that_only_results_have_belong_to_calls_without() -> None:
+    assistant, first, second = _history(
+        {"role": "assistant", "tool_calls": [{**_CALLS_F, "id": ""}, {**_CALLS_G, "id": "given"}]},
+        {"role": "tool", "tool_call_id": "mine", "content": "f"},
+        {"role": "tool", "tool_call_id": "given", "content": "g"},
+    )
+    ids = [call["id"] for call in assistant["tool_calls"]]
+    assert [first["tool_call_id"], second["tool_call_id"]] == ids
+    assert ids[1] == "given"
+
+
+@pytest.mark.parametrize("role", ["tool", "function"])
+def test_a_result_without_a_call_is_refused(role: str) -> None:
+    answered: list[dict[str, Any]] = [
+        {"role": "assistant", "tool_calls": [_CALLS_F]},
+        {"role": "tool", "content": "y"},
+    ]
+    for before in ([], answered):
+        with pytest.raises(BadRequest, match="tool_call_id is required"):
+            _history(*before, {"role": role, "name": "f", "content": "y"})
+    known = {"role": "assistant", "tool_calls": [{**_CALLS_F, "id": "a"}]}
+    with pytest.raises(BadRequest, match='"b" answers no tool call'):
+        _history(known, {"role": "tool", "tool_call_id": "b", "content": "y"})
+
+
+def test_the_older_form_of_calls_is_history_too() -> None:
+    assistant, result = _history(
+        {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
+        {"role": "function", "name": "f", "content": "y"},
+    )
+    (call,) = assistant["tool_calls"]
+    assert call["function"] == {"name": "f", "arguments": {}}
+    assert result == {"role": "tool", "name": "f", "content": "y", "tool_call_id": call["id"]}
+
+
+def test_a_custom_call_is_a_call_with_one_argument() -> None:
+    custom = {"id": "c", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
+    (assistant,) = _history({"role": "assistant", "tool_calls": [custom]})
+    assert assistant["tool_calls"][0]["function"] == {
+        "name": "shell",
+        "arguments": {"input": "ls"},
+    }
+
+
+def test_a_refusal_is_text() -> None:
+    part = {"type": "refusal", "refusal": "no"}
+    assert _history({"role": "assistant", "content": [part]})[0]["content"] == "no"
+    assert _history({"role": "assistant", "refusal": "no"})[0]["content"] == "no"
+
+
+def test_thinking_parts_are_reasoning() -> None:
+    text = {"type": "text", "text": "b"}
+    for thinking in ("a", [{"type": "text", "text": "a"}]):
+        parts = [{"type": "thinking", "thinking": thinking, "signature": "s"}, text]
+        (message,) = _history({"role": "assistant", "content": parts})
+        assert (message["content"], message["reasoning_content"]) == ("b", "a")
+        (message,) = _history({"role": "assistant", "content": parts, "reasoning": "r"})
+        assert message["reasoning_content"] == "r"
+
+
+@pytest.mark.parametrize("kind", ["refusal", "thinking"])
+def test_only_assistants_refuse_and_think(kind: str) -> None:
+    with pytest.raises(BadRequest, match=f"only assistant messages can hold {kind} parts"):
+        _history({"role": "user", "content": [{"type": kind, kind: "x"}]})
+
+
+def test_pairing_takes_linear_time() -> None:
+    calls, results = [{**_CALLS_F, "id": None}] * 20_000, [{"role": "tool", "content": ""}] * 20_000
+    assistant, *answers = _history({"role": "assistant", "tool_calls": calls}, *results)
+    ids = [call["id"] for call in assistant["tool_calls"]]
+    assert [answer["tool_call_id"] for answer in answers] == ids
+
+
 def test_reasoning_is_an_alias_that_loses() -> None:
     (first,) = _history({"role": "assistant", "content": "x", "reasoning": "r"})
     assert first["reasoning_content"] == "r"

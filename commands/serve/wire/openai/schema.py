@@ -17,37 +17,62 @@ MAX_STOP_LENGTH = 4096
 """Characters of one stop text; as many are held back from the client while it may still come."""
 
 
-class TextPart(Struct, kw_only=True):
+class TextPart(Struct, kw_only=True, tag_field="type", tag="text"):
     """A piece of a message's content. Several are joined."""
 
-    type: Literal["text"]
     text: str
+
+
+class RefusalPart(Struct, kw_only=True, tag_field="type", tag="refusal"):
+    """A piece of an assistant message that declines; read as text."""
+
+    refusal: str
+
+
+class ThinkingPart(Struct, kw_only=True, tag_field="type", tag="thinking"):
+    """Reasoning in an assistant message."""
+
+    thinking: str | list[TextPart]
 
 
 class CalledFunction(Struct, kw_only=True):
     """What an earlier answer called."""
 
     name: str
-    arguments: str = "{}"
+    arguments: Annotated[
+        str | dict[str, Any] | None, Meta(description="an object, or its JSON")
+    ] = None
+
+
+class CalledCustom(Struct, kw_only=True):
+    """A custom tool that an earlier answer of another server called."""
+
+    name: str
+    input: str = ""
 
 
 class PastToolCall(Struct, kw_only=True):
     """A tool call in an assistant message of the history."""
 
-    id: str
-    function: CalledFunction
-    type: Literal["function"] = "function"
+    id: str | None = None
+    type: Literal["function", "custom"] = "function"
+    function: CalledFunction | None = None
+    custom: CalledCustom | None = None
 
 
 class Message(Struct, kw_only=True):
-    """One turn of the conversation. `developer` is read as `system`."""
+    """One turn of the conversation. `developer` is read as `system`, `function` as `tool`."""
 
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[TextPart] | None = None
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[TextPart | RefusalPart | ThinkingPart] | None = None
     name: str | None = None
+    refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     tool_calls: list[PastToolCall] | None = None
+    function_call: Annotated[
+        CalledFunction | None, Meta(description="the older form of one tool call")
+    ] = None
     tool_call_id: str | None = None
 
 
