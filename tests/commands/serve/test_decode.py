@@ -191,6 +191,79 @@ def test_a_choice_of_none_tells_the_model_of_no_tools() -> None:
     assert _chat_prompt(call).tools == ()
 
 
+_OTHERS = [
+    {"type": "web_search"},
+    {"type": "custom", "custom": {"name": "shell", "format": {"type": "text"}}},
+    {"type": "text_editor_20250728", "name": "edit"},
+]
+_LEFT_OUT = (
+    'tools left out, only functions can be called: "web_search", "custom" "shell", '
+    '"text_editor_20250728" "edit"'
+)
+
+
+def _allow(*names: str, mode: str = "auto") -> dict[str, Any]:
+    tools = [{"type": "function", "function": {"name": name}} for name in names]
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+
+
+@pytest.mark.parametrize("choice", ["auto", "required", None, _allow("f")])
+def test_tools_that_cannot_be_called_are_left_out_and_named(choice: Any) -> None:
+    call = _chat(tools=[*_OTHERS, _tool("f"), *_OTHERS], tool_choice=choice)
+    assert [tool.name for tool in call.request.tools.tools] == ["f"]
+    assert [tool["function"]["name"] for tool in _chat_prompt(call).tools] == ["f"]
+    assert call.warnings == (_LEFT_OUT,)
+
+
+def test_without_a_function_among_them_there_are_no_tools() -> None:
+    call = _chat(tools=_OTHERS)
+    assert call.request.tools == ToolUse()
+    assert call.warnings == (_LEFT_OUT,)
+    assert not _chat(tools=_OTHERS, tool_choice="none").warnings
+    for choice in ("required", _allow(mode="required")):
+        with pytest.raises(BadRequest, match="none of the tools can be called"):
+            _chat(tools=_OTHERS, tool_choice=choice)
+
+
+@pytest.mark.parametrize("mode", ["auto", "required"])
+def test_allowed_tools_are_the_only_ones(mode: str) -> None:
+    tools = [_tool("f"), _tool("g"), _tool("h")]
+    call = _chat(tools=tools, tool_choice=_allow("h", "f", mode=mode))
+    assert [tool.name for tool in call.request.tools.tools] == ["f", "h"]
+    assert [tool["function"]["name"] for tool in _chat_prompt(call).tools] == ["f", "h"]
+    assert call.request.tools.mode == mode
+    assert not call.warnings
+
+
+def test_an_allowed_tool_that_cannot_be_called_is_named() -> None:
+    choice = _allow("f")
+    choice["allowed_tools"]["tools"].append({"type": "custom", "custom": {"name": "shell"}})
+    call = _chat(tools=[_tool("f")], tool_choice=choice)
+    assert call.warnings == ('tools left out, only functions can be called: "custom" "shell"',)
+
+
+@pytest.mark.parametrize(
+    ("choice", "told"),
+    [
+        (_allow("g"), '"g", which is not among the tools'),
+        (_allow(mode="any"), "tool_choice"),
+        ({"type": "allowed_tools"}, "tool_choice"),
+        ({"type": "custom", "custom": {"name": "shell"}}, "tool_choice"),
+        (
+            {
+                "type": "allowed_tools",
+                "allowed_tools": {"mode": "auto", "tools": [{"type": "function"}]},
+            },
+            r"tool_choice.allowed_tools.tools\[0\].function is required",
+        ),
+    ],
+)
+def test_a_choice_that_cannot_be(choice: Any, told: str) -> None:
+    with pytest.raises(BadRequest, match=told) as refused:
+        _chat(tools=[_tool("f"), *_OTHERS], tool_choice=choice)
+    assert refused.value.field == "tool_choice"
+
+
 _FORMS: list[tuple[dict[str, Any], GrammarSpec | None]] = [
     ({"guided_grammar": "root ::= x"}, GrammarSpec(kind="ebnf", source="root ::= x")),
     (

@@ -25,7 +25,12 @@ from commands.serve.wire.openai.sampling import (
 )
 from commands.serve.wire.openai.schema import ChatRequest, CompletionRequest, SamplingFields
 from commands.serve.wire.openai.sentences import decapitalized
-from commands.serve.wire.openai.tools import decode_thinking, decode_tools, tools_for_template
+from commands.serve.wire.openai.tools import (
+    decode_thinking,
+    decode_tools,
+    left_out_tools,
+    tools_for_template,
+)
 from commands.serve.wire.openai.whole import with_whole_numbers
 from core.engine.request import ChatPrompt, GenerationRequest, TextPrompt
 from core.errors import BadRequest
@@ -92,7 +97,7 @@ def decode_chat(body: bytes | bytearray) -> Call:
         request=request,
         stream=bool(call.stream),
         adapter=call.adapter,
-        warnings=parsed.warnings,
+        warnings=(*parsed.warnings, *left_out_tools(call, raw.get("tools", ()))),
     )
 
 

@@ -97,23 +97,45 @@ class FunctionSpec(Struct, kw_only=True):
 
 
 class Tool(Struct, kw_only=True):
-    """A tool that the model may call."""
+    """A tool that the model may call. Only functions can be called here; others are left out."""
 
-    type: Literal["function"]
-    function: FunctionSpec
+    type: Annotated[str, Meta(description="function; tools of other types are left out")]
+    function: Annotated[
+        FunctionSpec | None, Meta(description="needed when the type is function")
+    ] = None
 
 
-class FunctionName(Struct, kw_only=True):
-    """A function by its name."""
+class ToolName(Struct, kw_only=True):
+    """A function or another tool by its name."""
 
     name: str
 
 
-class ToolChoice(Struct, kw_only=True):
+class ToolChoice(Struct, kw_only=True, tag_field="type", tag="function"):
     """The tool that the model has to call."""
 
-    type: Literal["function"]
-    function: FunctionName
+    function: ToolName
+
+
+class NamedTool(Struct, kw_only=True):
+    """A tool by its type and, if it has one, its name."""
+
+    type: str
+    function: ToolName | None = None
+    custom: ToolName | None = None
+
+
+class AllowedTools(Struct, kw_only=True):
+    """The tools that the model may call, or must call one of."""
+
+    mode: Literal["auto", "required"]
+    tools: list[NamedTool]
+
+
+class AllowedToolsChoice(Struct, kw_only=True, tag_field="type", tag="allowed_tools"):
+    """Some of the tools, for this request alone."""
+
+    allowed_tools: AllowedTools
 
 
 class JsonSchemaFormat(Struct, kw_only=True):
@@ -300,13 +322,11 @@ class ChatRequest(SamplingFields, kw_only=True):
     """The body of `POST /v1/chat/completions`. Unknown fields are ignored."""
 
     messages: Annotated[list[Message], Meta(min_length=1, description="a list of messages")]
-    tools: Annotated[
-        list[Tool] | None, _thing("a list of function tools", "what the model may call")
-    ] = None
+    tools: Annotated[list[Tool] | None, _thing("a list of tools", "what the model may call")] = None
     tool_choice: Annotated[
-        Literal["none", "auto", "required"] | ToolChoice | None,
+        Literal["none", "auto", "required"] | ToolChoice | AllowedToolsChoice | None,
         _thing(
-            "none, auto, required or an object naming a function",
+            "none, auto, required or an object naming a function or allowed_tools",
             "none: the model is told of no tools; required and a name are enforced",
         ),
     ] = None
