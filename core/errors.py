@@ -62,11 +62,18 @@ class ContextTooLong(UsageProblem):
 
     Attributes:
         prompt_tokens: tokens in the prompt (a lower bound when it was not tokenized in full).
-        limit: tokens that the context holds.
+        limit: tokens that the context holds here.
     """
 
-    def __init__(self, message: str, *, prompt_tokens: int, limit: int) -> None:
-        super().__init__(message, hint="Shorten the prompt or use a model with a longer context.")
+    def __init__(
+        self,
+        message: str,
+        *,
+        prompt_tokens: int,
+        limit: int,
+        hint: str = "Shorten the prompt or use a model with a longer context.",
+    ) -> None:
+        super().__init__(message, hint=hint)
         self.prompt_tokens = prompt_tokens
         self.limit = limit
 

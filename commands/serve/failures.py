@@ -12,7 +12,12 @@ from litestar import Request, Response
 from litestar.exceptions import HTTPException
 
 from commands.serve.wire import api
-from commands.serve.wire.openai.errors import error_body, message_body
+from commands.serve.wire.openai.errors import (
+    NOT_FOUND,
+    error_body,
+    failure_body,
+    refusal_body,
+)
 from core import errors
 
 if TYPE_CHECKING:
@@ -53,21 +58,23 @@ class ClientGone(Exception):
 
 def handlers() -> ExceptionHandlersMap:
     """Return the handlers for everything that a route can raise."""
-    return _handlers(error_body, message_body)
+    return _handlers(error_body, refusal_body, failure_body)
 
 
 def api_handlers() -> ExceptionHandlersMap:
     """Return the same for the routes under `/api`, whose errors have a body of their own."""
-    return _handlers(api.error_body, api.problem_body)
+    return _handlers(api.error_body, api.problem_body, api.problem_body)
 
 
 def unexpected_body(error: Exception) -> bytes:
     """Log a defect with its stack and return the body that tells of it."""
-    return message_body(_unexpected(error))
+    return failure_body(_unexpected(error))
 
 
 def _handlers(
-    of_error: Callable[[errors.MlxbunError], bytes], of_message: Callable[[str], bytes]
+    of_error: Callable[[errors.MlxbunError], bytes],
+    of_refusal: Callable[[str], bytes],
+    of_failure: Callable[[str], bytes],
 ) -> ExceptionHandlersMap:
     def ours(_request: Request[Any, Any, Any], error: errors.MlxbunError) -> Response[bytes]:
         return _json(of_error(error), STATUSES[type(error)])
@@ -75,14 +82,15 @@ def _handlers(
     def litestars(_request: Request[Any, Any, Any], error: HTTPException) -> Response[bytes]:
         # A wrong method is answered like a wrong path: that is what clients of the protocol expect.
         if error.status_code in (404, 405):
-            return _json(message_body("not found"), 404)
-        return _json(of_message(error.detail), error.status_code)
+            return _json(NOT_FOUND, 404)
+        body = of_refusal if error.status_code < 500 else of_failure
+        return _json(body(error.detail), error.status_code)
 
     def nobodys(_request: Request[Any, Any, Any], _error: ClientGone) -> Response[bytes]:
-        return _json(of_message("The client hung up."), 499)
+        return _json(of_refusal("The client hung up."), 499)
 
     def foreign(_request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-        return _json(of_message(_unexpected(error)), 500)
+        return _json(of_failure(_unexpected(error)), 500)
 
     return {
         errors.MlxbunError: ours,

@@ -119,6 +119,7 @@ class Engine:
         prompts = PromptBuilder(
             self._loaded.tokenizer,
             context=self.max_context,
+            window=self._loaded.admission.context_window,
             find_boundaries=self._cache.enabled and not self._loaded.cuttable,
         )
         self._preparer = Preparer(

@@ -132,9 +132,7 @@ class Preparer:
         if words and isinstance(chat, ChatPrompt):
             # A form that is too long to be told is no reason to refuse the conversation.
             with suppress(ContextTooLong):
-                return self._prompts.build(
-                    with_system(chat, words, allowed=self._retelling.takes_system)
-                )
+                return self._prompts.build(self._retelling.show_system(with_system(chat, words)))
         return self._prompts.build(chat)
 
     def _settle(self, request: GenerationRequest) -> ChatPrompt | TextPrompt:

@@ -38,9 +38,20 @@ class Prompt:
 class PromptBuilder:
     """Renders and tokenizes within the model's context."""
 
-    def __init__(self, tokenizer: Tokenizer, *, context: int, find_boundaries: bool) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, *, context: int, window: int, find_boundaries: bool
+    ) -> None:
+        """Take the model's side.
+
+        Args:
+            tokenizer: of the model.
+            context: tokens that prompt and answer may have together here.
+            window: tokens that the model was made for; at least `context`.
+            find_boundaries: whether to find the lengths at which KV is worth keeping.
+        """
         self._tokenizer = tokenizer
         self._context = context
+        self._window = window
         self._find_boundaries = find_boundaries
 
     def build(self, prompt: ChatPrompt | TextPrompt) -> Prompt:
@@ -90,12 +101,7 @@ class PromptBuilder:
     def _check(self, count: int, *, exact: bool = True) -> None:
         """Refuse a prompt that leaves no token to generate."""
         if count >= self._context:
-            raise ContextTooLong(
-                f"The prompt has {'' if exact else 'at least '}{count} tokens, but the context "
-                f"of {self._context} must hold it and at least one more.",
-                prompt_tokens=count,
-                limit=self._context,
-            )
+            raise self._too_long(count, exact=exact)
 
     def _first_token(self) -> int:
         if not self._tokenizer.eos_ids:
@@ -110,6 +116,22 @@ class PromptBuilder:
                 field=field,
                 hint="The tokenizer does not belong to these weights: download the model again.",
             )
+
+    def _too_long(self, count: int, *, exact: bool) -> ContextTooLong:
+        """Return the error for a prompt; clients recognise the first sentence (OpenAI's own)."""
+        message = (
+            f"This model's maximum context length is {self._context} tokens. However, the prompt "
+            f"has {'' if exact else 'at least '}{count} tokens, and the answer needs at least one "
+            "more."
+        )
+        if self._context == self._window:
+            return ContextTooLong(message, prompt_tokens=count, limit=self._context)
+        return ContextTooLong(
+            f"{message} The limit comes from the memory budget, not from the model.",
+            prompt_tokens=count,
+            limit=self._context,
+            hint="Shorten the prompt or raise --memory-budget.",
+        )
 
     def _boundaries(self, prompt: ChatPrompt, tokens: list[int]) -> tuple[int, ...]:
         found = set()

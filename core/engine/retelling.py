@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from core.engine.request import ChatPrompt
+from core.engine.system_prompt import probe_support, show_system
 from core.engine.tool_prompt import (
     knows_tools,
     shows_calls,
@@ -25,6 +26,7 @@ from core.errors import BadRequest
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from core.engine.system_prompt import SystemSupport
     from core.engine.tokenizer import Tokenizer
 
 
@@ -52,18 +54,22 @@ class Retelling:
     def retell(self, prompt: ChatPrompt) -> ChatPrompt:
         """Return a conversation with all that its template has to be told."""
         prompt = replace(prompt, messages=tuple(self._history(prompt.messages)))
-        if self._told_by_template:
+        return self.show_system(prompt if self._told_by_template else tell_of_tools(prompt))
+
+    def show_system(self, prompt: ChatPrompt) -> ChatPrompt:
+        """Return a conversation with its system messages where the template shows them."""
+        if not any(message.get("role") == "system" for message in prompt.messages):
             return prompt
-        return tell_of_tools(prompt, system=self.takes_system)
+        return replace(prompt, messages=tuple(show_system(prompt.messages, self._system)))
 
     @cached_property
-    def takes_system(self) -> bool:
-        """Whether the template takes system messages; some refuse them."""
-        asked = ({"role": "system", "content": "s"}, {"role": "user", "content": "u"})
+    def _system(self) -> SystemSupport:
+        return probe_support(self._rendered)
+
+    def _rendered(self, prompt: ChatPrompt) -> str | None:
         with suppress(BadRequest):
-            self._tokenizer.render(ChatPrompt(messages=asked))
-            return True
-        return False
+            return self._tokenizer.render(prompt)
+        return None
 
     def _history(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         """Return a conversation with all earlier calls in the form that the template shows."""

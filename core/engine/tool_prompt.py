@@ -57,37 +57,27 @@ def _words(template: str) -> frozenset[tuple[str, str]]:
     return frozenset((kind, word.strip("'\"")) for _, kind, word in tokens)
 
 
-def tell_of_tools(prompt: ChatPrompt, *, system: bool = True) -> ChatPrompt:
-    """Return a conversation in which tools, calls and results are words of messages.
-
-    Args:
-        prompt: the conversation.
-        system: whether its template takes system messages.
-    """
+def tell_of_tools(prompt: ChatPrompt) -> ChatPrompt:
+    """Return a conversation in which tools, calls and results are words of messages."""
     messages = tuple(_joined([_in_words(message) for message in prompt.messages]))
     told = replace(prompt, messages=messages, tools=())
     if not prompt.tools:
         return told
-    return with_system(told, _instruction(prompt.tools), allowed=system)
+    return with_system(told, _instruction(prompt.tools))
 
 
-def with_system(prompt: ChatPrompt, text: str, *, allowed: bool = True) -> ChatPrompt:
+def with_system(prompt: ChatPrompt, text: str) -> ChatPrompt:
     """Return a conversation whose system message ends with a text; it gets one if it has none.
 
     Args:
         prompt: the conversation.
         text: what the model is to be told.
-        allowed: whether its template takes system messages; else the first question begins with
-            the text.
     """
     first, *rest = prompt.messages or ({},)
     told = first.get("content") or ""
     if first.get("role") == "system":
         system = {**first, "content": f"{told}\n\n{text}".strip()}
         return replace(prompt, messages=(system, *rest))
-    if not allowed and first.get("role") == "user":
-        asked = {**first, "content": f"{text}\n\n{told}".strip()}
-        return replace(prompt, messages=(asked, *rest))
     return replace(prompt, messages=({"role": "system", "content": text}, *prompt.messages))
 
 
@@ -133,14 +123,16 @@ def _call(function: Message) -> str:
 
 def _joined(messages: Sequence[Message]) -> list[Message]:
     """Join results that follow each other: many templates want roles in turns."""
-    joined: list[Message] = []
+    runs: list[list[Message]] = []
     for message in messages:
-        before = joined[-1] if joined else None
-        if before and _is_result(before) and message["role"] == "user":
-            joined[-1] = {**before, "content": f"{before['content']}\n{message['content']}"}
+        if runs and _is_result(runs[-1][0]) and message["role"] == "user":
+            runs[-1].append(message)
         else:
-            joined.append(message)
-    return joined
+            runs.append([message])
+    return [
+        {**run[0], "content": "\n".join(str(one["content"]) for one in run)} if run[1:] else run[0]
+        for run in runs
+    ]
 
 
 def _is_result(message: Message) -> bool:

@@ -19,7 +19,7 @@ from commands.serve.racing import unless
 from commands.serve.routes.body import read_body
 from commands.serve.sse import DONE, EventStream, data_event, until_disconnect
 from commands.serve.tracing import HEADER, Trace, phase
-from commands.serve.wire.openai.errors import message_body
+from commands.serve.wire.openai.errors import error_body
 from commands.serve.wire.openai.fold import Fold
 from commands.serve.wire.openai.sampling import check_vocabulary
 from commands.serve.wire.openai.unsupported import check_adapter
@@ -201,7 +201,7 @@ async def _chunks(
                     yield piece
     except MlxbunError as error:
         _note_outcome(trace, "error")
-        yield data_event(message_body(error.message))
+        yield data_event(error_body(error))
     except Exception as error:
         _note_outcome(trace, "error")
         yield data_event(unexpected_body(error))

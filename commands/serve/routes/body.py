@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from litestar.exceptions import HTTPException
 
 from commands.serve.failures import ClientGone
+from commands.serve.wire.openai.sentences import quoted
 from core.units import format_bytes
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ async def read_body(request: Request[Any, Any, Any], *, limit: int = BODY_LIMIT)
         limit: the most bytes that it may have.
 
     Raises:
-        HTTPException: 413, it is longer.
+        HTTPException: 413, it is longer; 415, it is compressed.
         ClientGone: the client hung up before its end.
     """
     body = bytearray()
@@ -48,4 +49,24 @@ async def read_body(request: Request[Any, Any, Any], *, limit: int = BODY_LIMIT)
             status_code=413,
             detail=f"The body is longer than {format_bytes(limit)}. Send a shorter one.",
         )
+    _check_coding(request.headers.get("content-encoding", ""))
     return body
+
+
+def _check_coding(codings: str) -> None:
+    """Refuse a compressed body by name: a few bytes of it could expand to any size.
+
+    Args:
+        codings: the Content-Encoding header; empty: there is none.
+
+    Raises:
+        HTTPException: 415, as RFC 9110 (15.5.16) has it.
+    """
+    named = {coding.strip().lower() for coding in codings.split(",")} - {"", "identity"}
+    if named:
+        shown = quoted(", ".join(sorted(named)))
+        raise HTTPException(
+            status_code=415,
+            detail=f"The body is compressed (Content-Encoding: {shown}), which is not supported. "
+            "Send it uncompressed.",
+        )

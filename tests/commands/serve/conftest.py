@@ -12,6 +12,7 @@ from core.engine.request import SamplingParams
 from tests.commands.serve.fake_engine import FakeEngine, Script
 from tests.commands.serve.home import Home
 from tests.commands.serve.live import live_server, serve_options
+from tests.commands.serve.openai_schemas import CheckedClient
 from tests.fakehub import FakeHub
 
 
@@ -28,6 +29,7 @@ def engine(_served: tuple[FakeEngine, str]) -> FakeEngine:
     fake.script, fake.choose, fake.alive, fake.adapter = Script(), None, True, None
     fake.mounted, fake.trainable, fake.chosen = None, None, SamplingParams()
     fake.kv, fake.kv_budget_bytes = None, None
+    fake.forms = True
     fake.requests.clear()
     fake.generations.clear()
     return fake
@@ -40,7 +42,7 @@ def base(_served: tuple[FakeEngine, str]) -> str:
 
 @pytest.fixture
 def client(engine: FakeEngine, base: str) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=base, timeout=20, trust_env=False) as opened:
+    with CheckedClient(base_url=base, timeout=20, trust_env=False) as opened:
         yield opened
 
 

@@ -24,6 +24,12 @@ ANYTHING = st.recursive(
 )
 
 
+def _allow(choice: tuple[str, str]) -> dict[str, Any]:
+    name, mode = choice
+    tools = [{"type": "function", "function": {"name": name}}]
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+
+
 def _schemas() -> st.SearchStrategy[dict[str, Any]]:
     plain = st.sampled_from(["string", "integer", "number", "boolean", "null"]).map(
         lambda kind: {"type": kind}
@@ -86,7 +92,7 @@ _SAMPLING: dict[str, st.SearchStrategy[Any]] = {
     "max_completion_tokens": st.integers(1, 6) | st.just(10**9),
     "temperature": _numbers(0, 2),
     "top_p": _numbers(0, 1),
-    "top_k": st.integers(0, 300),
+    "top_k": st.integers(-1, 300) | st.just(4.0),
     "min_p": _numbers(0, 1),
     "seed": st.integers(-(2**63), 2**64 - 1),
     "stop": st.text(min_size=1, max_size=3) | st.lists(st.text(min_size=1, max_size=3), max_size=4),
@@ -129,9 +135,10 @@ _TEXT: dict[str, st.SearchStrategy[Any]] = {
     "suffix": _WORDS,
 }
 _CHAT: dict[str, st.SearchStrategy[Any]] = {
-    "tools": TOOLS,
+    "tools": TOOLS | TOOLS.map(lambda tools: [{"type": "web_search"}, *tools]),
     "tool_choice": st.sampled_from(["auto", "none", "required"])
-    | _NAMES.map(lambda name: {"type": "function", "function": {"name": name}}),
+    | _NAMES.map(lambda name: {"type": "function", "function": {"name": name}})
+    | st.tuples(_NAMES, st.sampled_from(["auto", "required"])).map(_allow),
     "parallel_tool_calls": st.booleans(),
     "chat_template_kwargs": st.sampled_from(
         [{}, {"enable_thinking": True}, {"enable_thinking": False}, {"preserve_thinking": True}]
@@ -143,6 +150,8 @@ _CHAT: dict[str, st.SearchStrategy[Any]] = {
     "function_call": st.sampled_from(["auto", "none"]) | _NAMES.map(lambda name: {"name": name}),
 }
 _CALL = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": '{"x": [1]}'}}
+_UNNAMED_CALL = {"type": "function", "function": {"name": "f", "arguments": {"x": [1]}}}
+_OLD_CALL = {"name": "f", "arguments": '["no object"'}
 _TURNS = st.lists(
     st.one_of(
         _WORDS.map(lambda text: [{"role": "user", "content": text}]),
@@ -151,6 +160,30 @@ _TURNS = st.lists(
             lambda text: [
                 {"role": "assistant", "content": None, "tool_calls": [_CALL]},
                 {"role": "tool", "tool_call_id": "c1", "content": text},
+            ]
+        ),
+        _WORDS.map(
+            lambda text: [
+                {"role": "assistant", "content": None, "tool_calls": [_UNNAMED_CALL]},
+                {"role": "tool", "content": text},
+            ]
+        ),
+        _WORDS.map(
+            lambda text: [
+                {"role": "assistant", "function_call": _OLD_CALL},
+                {"role": "function", "name": "f", "content": text},
+                {"role": "system", "content": text},
+            ]
+        ),
+        _WORDS.map(
+            lambda text: [
+                {
+                    "role": "assistant",
+                    "content": [
+                        {"type": "thinking", "thinking": text},
+                        {"type": "refusal", "refusal": text},
+                    ],
+                }
             ]
         ),
     ),

@@ -22,6 +22,7 @@ USAGE = {
     "prompt_tokens_details": {"cached_tokens": 2},
     "lane": "batched",
 }
+BROKEN = {"message": "Out of memory.", "type": "server_error", "param": None, "code": None}
 CHAT_USAGE = {**USAGE, "completion_tokens_details": {"reasoning_tokens": 0}}
 
 
@@ -45,7 +46,8 @@ def test_a_whole_chat_answer(client: httpx.Client) -> None:
         "choices": [
             {
                 "index": 0,
-                "message": {"role": "assistant", "content": "Hello, world"},
+                "message": {"role": "assistant", "content": "Hello, world", "refusal": None},
+                "logprobs": None,
                 "finish_reason": "stop",
             }
         ],
@@ -76,7 +78,9 @@ def test_a_whole_continuation(client: httpx.Client, engine: FakeEngine) -> None:
     assert body == {
         "object": "text_completion",
         "model": "acme/tiny-1",
-        "choices": [{"index": 0, "text": "Hello, world", "finish_reason": "length"}],
+        "choices": [
+            {"index": 0, "text": "Hello, world", "logprobs": None, "finish_reason": "length"}
+        ],
         "usage": USAGE,
     }
 
@@ -95,7 +99,7 @@ def test_an_answer_that_breaks_off_ends_its_stream_with_the_error(
 ) -> None:
     engine.script = Script(error=EngineFailed("Out of memory."))
     *chunks, last = _events(client.post(CHAT, json={**GOOD, "stream": True}))
-    assert last == {"error": {"message": "Out of memory."}}
+    assert last == {"error": BROKEN}
     assert chunks[-1]["choices"][0]["delta"] == {"content": "world"}
 
 
@@ -103,7 +107,7 @@ def test_an_answer_that_breaks_off_whole_is_a_500(client: httpx.Client, engine: 
     engine.script = Script(error=EngineFailed("Out of memory."))
     answer = client.post(CHAT, json=GOOD)
     assert answer.status_code == 500
-    assert answer.json() == {"error": {"message": "Out of memory."}}
+    assert answer.json() == {"error": BROKEN}
 
 
 def test_silence_is_bridged_with_comments(client: httpx.Client, engine: FakeEngine) -> None:

@@ -22,6 +22,7 @@ from core.engine.loader import load
 from core.engine.request import SamplingParams
 from core.settings import Settings
 from tests.commands.serve.live import live_server, wait_until
+from tests.commands.serve.openai_schemas import CheckedClient
 from tests.commands.serve.requests import REQUESTS
 from tests.core.engine.conftest import PLAN
 from tests.tiny import make_model
@@ -68,7 +69,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     with (
         Engine(make, EngineOptions(max_tokens=6)) as engine,
         live_server(engine, settings=Settings()) as base,
-        httpx.Client(base_url=base, timeout=120, trust_env=False) as client,
+        CheckedClient(base_url=base, timeout=120, trust_env=False) as client,
         ThreadPoolExecutor(TOGETHER) as pool,
     ):
         yield Served(base, client, pool)
@@ -102,7 +103,7 @@ def _check_whole(answer: answers.ChatCompletion | answers.TextCompletion, body: 
     counted = isinstance(logprobs, int) and not isinstance(logprobs, bool)  # 0 asks for arrays too
     wants = counted or logprobs or (body.get("top_logprobs") or 0) > 0
     for choice in answer.choices:
-        assert (choice.logprobs is not msgspec.UNSET) is bool(wants)
+        assert (choice.logprobs is not None) is bool(wants)
         if isinstance(choice, answers.ChatChoice) and choice.message.tool_calls:
             for call in choice.message.tool_calls:
                 assert isinstance(json.loads(call.function.arguments), dict)

@@ -25,6 +25,7 @@ from core.engine.request import (
 )
 from core.errors import BadRequest
 
+_HALF = '{"messages":[{"role":"user","content":"cut %s emoji"}]%s}'
 _HI = [{"role": "user", "content": "hi"}]
 _JSON = st.recursive(
     st.none()
@@ -190,6 +191,79 @@ def test_a_choice_of_none_tells_the_model_of_no_tools() -> None:
     assert _chat_prompt(call).tools == ()
 
 
+_OTHERS = [
+    {"type": "web_search"},
+    {"type": "custom", "custom": {"name": "shell", "format": {"type": "text"}}},
+    {"type": "text_editor_20250728", "name": "edit"},
+]
+_LEFT_OUT = (
+    'tools left out, only functions can be called: "web_search", "custom" "shell", '
+    '"text_editor_20250728" "edit"'
+)
+
+
+def _allow(*names: str, mode: str = "auto") -> dict[str, Any]:
+    tools = [{"type": "function", "function": {"name": name}} for name in names]
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+
+
+@pytest.mark.parametrize("choice", ["auto", "required", None, _allow("f")])
+def test_tools_that_cannot_be_called_are_left_out_and_named(choice: Any) -> None:
+    call = _chat(tools=[*_OTHERS, _tool("f"), *_OTHERS], tool_choice=choice)
+    assert [tool.name for tool in call.request.tools.tools] == ["f"]
+    assert [tool["function"]["name"] for tool in _chat_prompt(call).tools] == ["f"]
+    assert call.warnings == (_LEFT_OUT,)
+
+
+def test_without_a_function_among_them_there_are_no_tools() -> None:
+    call = _chat(tools=_OTHERS)
+    assert call.request.tools == ToolUse()
+    assert call.warnings == (_LEFT_OUT,)
+    assert not _chat(tools=_OTHERS, tool_choice="none").warnings
+    for choice in ("required", _allow(mode="required")):
+        with pytest.raises(BadRequest, match="none of the tools can be called"):
+            _chat(tools=_OTHERS, tool_choice=choice)
+
+
+@pytest.mark.parametrize("mode", ["auto", "required"])
+def test_allowed_tools_are_the_only_ones(mode: str) -> None:
+    tools = [_tool("f"), _tool("g"), _tool("h")]
+    call = _chat(tools=tools, tool_choice=_allow("h", "f", mode=mode))
+    assert [tool.name for tool in call.request.tools.tools] == ["f", "h"]
+    assert [tool["function"]["name"] for tool in _chat_prompt(call).tools] == ["f", "h"]
+    assert call.request.tools.mode == mode
+    assert not call.warnings
+
+
+def test_an_allowed_tool_that_cannot_be_called_is_named() -> None:
+    choice = _allow("f")
+    choice["allowed_tools"]["tools"].append({"type": "custom", "custom": {"name": "shell"}})
+    call = _chat(tools=[_tool("f")], tool_choice=choice)
+    assert call.warnings == ('tools left out, only functions can be called: "custom" "shell"',)
+
+
+@pytest.mark.parametrize(
+    ("choice", "told"),
+    [
+        (_allow("g"), '"g", which is not among the tools'),
+        (_allow(mode="any"), "tool_choice"),
+        ({"type": "allowed_tools"}, "tool_choice"),
+        ({"type": "custom", "custom": {"name": "shell"}}, "tool_choice"),
+        (
+            {
+                "type": "allowed_tools",
+                "allowed_tools": {"mode": "auto", "tools": [{"type": "function"}]},
+            },
+            r"tool_choice.allowed_tools.tools\[0\].function is required",
+        ),
+    ],
+)
+def test_a_choice_that_cannot_be(choice: Any, told: str) -> None:
+    with pytest.raises(BadRequest, match=told) as refused:
+        _chat(tools=[_tool("f"), *_OTHERS], tool_choice=choice)
+    assert refused.value.field == "tool_choice"
+
+
 _FORMS: list[tuple[dict[str, Any], GrammarSpec | None]] = [
     ({"guided_grammar": "root ::= x"}, GrammarSpec(kind="ebnf", source="root ::= x")),
     (
@@ -270,6 +344,62 @@ def test_a_field_left_out_or_null_is_left_to_the_engine() -> None:
 
 def test_a_stop_text_may_stand_alone() -> None:
     assert _chat(stop="\n\n").request.stop == ("\n\n",)
+    assert _chat(stop="").request.stop == ()
+
+
+def test_minus_one_switches_top_k_off() -> None:
+    assert [_chat(top_k=k).request.sampling.top_k for k in (-1, -1.0, 0, None)] == [0, 0, 0, None]
+
+
+def test_a_point_does_not_make_an_integer_a_fraction() -> None:
+    fields = '"n":2e0,"seed":-0.0,"top_k":40.0,"max_tokens":8.0,"thinking_budget":1e30'
+    request = decode_chat((_HALF % ("", f",{fields}")).encode()).request
+    assert (request.max_tokens, request.choices) == (8, 2)
+    assert request.thinking.budget == 2**31 - 1
+    assert (request.sampling.seed, request.sampling.top_k) == (0, 40)
+    for value in (8.5, "8", True):
+        with pytest.raises(BadRequest, match="max_tokens"):
+            _chat(max_tokens=value)
+    with pytest.raises(BadRequest, match="top_logprobs must be of type int"):
+        _chat(top_logprobs=2.0)
+
+
+@pytest.mark.parametrize("half", [r"\ud83d", r"\uDE00", r"\ude00\ud83d", r"\ud83d\\u", r"\ud83d\n"])
+def test_half_a_character_is_replaced_and_told_of(half: str) -> None:
+    call = decode_chat((_HALF % (half, "")).encode())
+    (message,) = _chat_prompt(call).messages
+    assert "\ufffd" in message["content"]
+    message["content"].encode()
+    assert call.warnings == ("the body holds half of a UTF-16 surrogate pair, replaced by U+FFFD",)
+
+
+def test_half_a_character_beside_a_number_of_any_size() -> None:
+    call = decode_chat((_HALF % (r"\ud83d", ',"max_tokens":1' + "0" * 350)).encode())
+    assert call.request.max_tokens == 2**31 - 1
+
+
+def test_whole_characters_are_left_alone() -> None:
+    for whole in (r"\ud83d\ude00", "\U0001f600", r"\\ud83d"):
+        call = decode_chat((_HALF % (whole, "")).encode())
+        assert not call.warnings
+        assert "\ufffd" not in _chat_prompt(call).messages[0]["content"]
+
+
+def test_half_a_character_in_a_name() -> None:
+    call = decode_completion(rb'{"prompt":"a","\ud800":1}')
+    assert call.warnings
+
+
+def test_a_byte_order_mark_is_no_part_of_the_json() -> None:
+    for mark in (b"\xef\xbb\xbf", b"\xef\xbb\xbf \n"):
+        assert decode_completion(mark + b'{"prompt":"a"}').request.prompt == TextPrompt(text="a")
+    for wrong in (
+        b"\xef\xbb\xbf",
+        b"\xef\xbb\xbf" * 2 + b'{"prompt":"a"}',
+        b'{"prompt":"a"}\xef\xbb\xbf',
+    ):
+        with pytest.raises(BadRequest, match="invalid JSON body"):
+            decode_completion(wrong)
 
 
 def test_minus_zero_is_zero() -> None:
@@ -324,6 +454,101 @@ def test_arguments_that_are_no_object_stay_as_they_came() -> None:
     call = {"id": "c1", "function": {"name": "f", "arguments": "not json"}}
     (assistant,) = _history({"role": "assistant", "tool_calls": [call]})
     assert assistant["tool_calls"][0]["function"]["arguments"] == "not json"
+
+
+_CALLS_F: dict[str, Any] = {"function": {"name": "f", "arguments": {"x": 1}}}
+_CALLS_G: dict[str, Any] = {"function": {"name": "g", "arguments": None}}
+
+
+def test_calls_and_results_without_ids_find_each_other() -> None:
+    assistant, *results = _history(
+        {"role": "assistant", "content": None, "tool_calls": [_CALLS_F, _CALLS_G, _CALLS_F]},
+        {"role": "tool", "content": "g", "name": "g"},
+        {"role": "tool", "content": "f"},
+        {"role": "tool", "content": None},
+    )
+    ids = [call["id"] for call in assistant["tool_calls"]]
+    assert len(set(ids)) == 3
+    assert [call["function"]["arguments"] for call in assistant["tool_calls"]] == [
+        {"x": 1},
+        {},
+        {"x": 1},
+    ]
+    assert [result["tool_call_id"] for result in results] == [ids[1], ids[0], ids[2]]
+    assert [result["content"] for result in results] == ["g", "f", ""]
+
+
+def test_ids_that_only_results_have_belong_to_calls_without() -> None:
+    assistant, first, second = _history(
+        {"role": "assistant", "tool_calls": [{**_CALLS_F, "id": ""}, {**_CALLS_G, "id": "given"}]},
+        {"role": "tool", "tool_call_id": "mine", "content": "f"},
+        {"role": "tool", "tool_call_id": "given", "content": "g"},
+    )
+    ids = [call["id"] for call in assistant["tool_calls"]]
+    assert [first["tool_call_id"], second["tool_call_id"]] == ids
+    assert ids[1] == "given"
+
+
+@pytest.mark.parametrize("role", ["tool", "function"])
+def test_a_result_without_a_call_is_refused(role: str) -> None:
+    answered: list[dict[str, Any]] = [
+        {"role": "assistant", "tool_calls": [_CALLS_F]},
+        {"role": "tool", "content": "y"},
+    ]
+    for before in ([], answered):
+        with pytest.raises(BadRequest, match="tool_call_id is required"):
+            _history(*before, {"role": role, "name": "f", "content": "y"})
+    known = {"role": "assistant", "tool_calls": [{**_CALLS_F, "id": "a"}]}
+    with pytest.raises(BadRequest, match='"b" answers no tool call'):
+        _history(known, {"role": "tool", "tool_call_id": "b", "content": "y"})
+
+
+def test_the_older_form_of_calls_is_history_too() -> None:
+    assistant, result = _history(
+        {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}},
+        {"role": "function", "name": "f", "content": "y"},
+    )
+    (call,) = assistant["tool_calls"]
+    assert call["function"] == {"name": "f", "arguments": {}}
+    assert result == {"role": "tool", "name": "f", "content": "y", "tool_call_id": call["id"]}
+
+
+def test_a_custom_call_is_a_call_with_one_argument() -> None:
+    custom = {"id": "c", "type": "custom", "custom": {"name": "shell", "input": "ls"}}
+    (assistant,) = _history({"role": "assistant", "tool_calls": [custom]})
+    assert assistant["tool_calls"][0]["function"] == {
+        "name": "shell",
+        "arguments": {"input": "ls"},
+    }
+
+
+def test_a_refusal_is_text() -> None:
+    part = {"type": "refusal", "refusal": "no"}
+    assert _history({"role": "assistant", "content": [part]})[0]["content"] == "no"
+    assert _history({"role": "assistant", "refusal": "no"})[0]["content"] == "no"
+
+
+def test_thinking_parts_are_reasoning() -> None:
+    text = {"type": "text", "text": "b"}
+    for thinking in ("a", [{"type": "text", "text": "a"}]):
+        parts = [{"type": "thinking", "thinking": thinking, "signature": "s"}, text]
+        (message,) = _history({"role": "assistant", "content": parts})
+        assert (message["content"], message["reasoning_content"]) == ("b", "a")
+        (message,) = _history({"role": "assistant", "content": parts, "reasoning": "r"})
+        assert message["reasoning_content"] == "r"
+
+
+@pytest.mark.parametrize("kind", ["refusal", "thinking"])
+def test_only_assistants_refuse_and_think(kind: str) -> None:
+    with pytest.raises(BadRequest, match=f"only assistant messages can hold {kind} parts"):
+        _history({"role": "user", "content": [{"type": kind, kind: "x"}]})
+
+
+def test_pairing_takes_linear_time() -> None:
+    calls, results = [{**_CALLS_F, "id": None}] * 20_000, [{"role": "tool", "content": ""}] * 20_000
+    assistant, *answers = _history({"role": "assistant", "tool_calls": calls}, *results)
+    ids = [call["id"] for call in assistant["tool_calls"]]
+    assert [answer["tool_call_id"] for answer in answers] == ids
 
 
 def test_reasoning_is_an_alias_that_loses() -> None:

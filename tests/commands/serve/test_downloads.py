@@ -111,7 +111,7 @@ def test_many_at_once_start_one(home: Home, hub: FakeHub, repo: str) -> None:
         "org/name@",
         "org/\0name",
         "org/na me",
-        "https://huggingface.co/org/name",
+        "https://example.com/org/name",
         "x" * 500,
         "org/name\n",
         "\ud800",

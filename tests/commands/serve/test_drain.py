@@ -15,6 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.commands.serve.openai_schemas import CheckedClient
+
 GOOD = {"messages": [{"role": "user", "content": "hi"}]}
 CHAT = "/v1/chat/completions"
 _ROOT = Path(__file__).parents[3]
@@ -29,7 +31,7 @@ class _Server:
         self.client = self.another_client()
 
     def another_client(self) -> httpx.Client:
-        return httpx.Client(base_url=self.base, timeout=20, trust_env=False)
+        return CheckedClient(base_url=self.base, timeout=20, trust_env=False)
 
     def read_line(self) -> str:
         assert self.process.stdout is not None

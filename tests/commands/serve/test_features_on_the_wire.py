@@ -56,7 +56,12 @@ def _message(client: httpx.Client, **fields: Any) -> dict[str, Any]:
 def test_an_answer_of_calls_only_has_no_content(client: httpx.Client, engine: FakeEngine) -> None:
     engine.script = Script(pieces=CALL, reason="tool_calls")
     choice = client.post(CHAT, json={**GOOD, "tools": TOOLS}).json()["choices"][0]
-    assert choice["message"] == {"role": "assistant", "content": None, "tool_calls": [CALLED]}
+    assert choice["message"] == {
+        "role": "assistant",
+        "content": None,
+        "refusal": None,
+        "tool_calls": [CALLED],
+    }
     assert choice["finish_reason"] == "tool_calls"
 
 
@@ -107,6 +112,7 @@ def test_reasoning_has_two_names(client: httpx.Client, engine: FakeEngine) -> No
     assert body["choices"][0]["message"] == {
         "role": "assistant",
         "content": "Hi",
+        "refusal": None,
         "reasoning": "Let me.",
         "reasoning_content": "Let me.",
     }
@@ -117,7 +123,7 @@ def test_reasoning_has_two_names(client: httpx.Client, engine: FakeEngine) -> No
 
 
 def test_without_reasoning_there_is_no_word_of_it(client: httpx.Client) -> None:
-    assert set(_message(client)) == {"role", "content"}
+    assert set(_message(client)) == {"role", "content", "refusal"}
 
 
 def test_an_answer_that_ends_while_it_reasons_has_an_empty_content(
@@ -160,7 +166,8 @@ def test_one_choice_that_fails_ends_all(client: httpx.Client, engine: FakeEngine
     assert (answer.status_code, answer.json()["error"]["message"]) == (500, "It broke.")
     wait_until(lambda: engine.running == 0)
     text = client.post(CHAT, json={**GOOD, "n": 2, "stream": True}).text
-    assert text.endswith('data: {"error":{"message":"It broke."}}\n\n')
+    last = text.removesuffix("\n\n").rpartition("\n\n")[2]
+    assert json.loads(last.removeprefix("data: "))["error"]["message"] == "It broke."
     wait_until(lambda: engine.running == 0)
 
 

@@ -211,7 +211,8 @@ def test_a_function_call_has_the_older_form(client: httpx.Client, engine: FakeEn
     body = {"messages": HI, "functions": [FUNCTION]}
     choice = client.post(CHAT, json=body).json()["choices"][0]
     called = {"name": "weather", "arguments": '{"a": 1}'}
-    assert choice["message"] == {"role": "assistant", "content": None, "function_call": called}
+    message = {"role": "assistant", "content": None, "refusal": None, "function_call": called}
+    assert choice["message"] == message
     assert choice["finish_reason"] == "function_call"
     chunks = _chunks(client, CHAT, body)
     deltas = [chunk["choices"][0]["delta"].get("function_call") for chunk in chunks]

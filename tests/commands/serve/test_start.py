@@ -96,16 +96,31 @@ def test_no_backend_for_mlx(environ: Environ, tiny_model: str, tmp_path: Path) -
     assert "pip install 'mlxbun[cpu]'" in doctor.stdout
 
 
+# Holds a process up at the file of a model that it reads last.
+_GATE = """
+import os
+
+_open = os.open
+
+def open_behind_gate(path, *arguments, **options):
+    if str(path).endswith("generation_config.json"):
+        os.close(_open(os.environ["GATE"], os.O_RDONLY))
+    return _open(path, *arguments, **options)
+
+os.open = open_behind_gate
+"""
+
 _REST = {"serve": ("--port", "0"), "generate": ("hello",)}
 
 
 def test_ctrl_c_while_the_model_loads(environ: Environ, tmp_path: Path) -> None:
-    folder = make_model(tmp_path / "slow")
-    gate = folder / "generation_config.json"
-    os.mkfifo(gate)  # whoever reads it waits until we write
+    folder = make_model(tmp_path / "slow", generation_config={})
+    gate = tmp_path / "gate"
+    os.mkfifo(gate)  # opening it to read waits until it is opened to write
+    (tmp_path / "sitecustomize.py").write_text(_GATE)
     with subprocess.Popen(
         [SCRIPT, "serve", str(folder), "--port", "0"],
-        env=environ,
+        env={**environ, "PYTHONPATH": str(tmp_path), "GATE": str(gate)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

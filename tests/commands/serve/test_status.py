@@ -273,7 +273,8 @@ def test_answers_are_what_the_document_says(client: httpx.Client) -> None:
     )
     msgspec.json.decode(whole.content, type=answers.ChatCompletion)
     msgspec.json.decode(client.get("/v1/models").content, type=listing.ModelList)
-    msgspec.json.decode(client.get("/nowhere").content, type=schema.ErrorBody)
+    refused = client.post("/v1/chat/completions", content="{")
+    msgspec.json.decode(refused.content, type=schema.ErrorBody)
 
 
 def _tree(kind: type[MlxbunError]) -> set[type[MlxbunError]]:

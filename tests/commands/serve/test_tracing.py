@@ -16,6 +16,7 @@ from core.engine.events import Shares, Span, Timing
 from core.errors import EngineFailed, QueueFull
 from tests.commands.serve.fake_engine import FakeEngine, Script
 from tests.commands.serve.live import live_server, serve_options, wait_until
+from tests.commands.serve.openai_schemas import CheckedClient
 
 CHAT = "/v1/chat/completions"
 GOOD: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
@@ -45,7 +46,7 @@ def traced() -> Iterator[Traced]:
     options = replace(serve_options(), trace=lines.append)
     with (
         live_server(engine, options=options) as base,
-        httpx.Client(base_url=base, timeout=20, trust_env=False) as client,
+        CheckedClient(base_url=base, timeout=20, trust_env=False) as client,
     ):
         yield Traced(engine, client, lines)
 

@@ -167,10 +167,12 @@ def test_the_servers_limit_applies_where_a_request_has_none(open_tiny: OpenEngin
 
 @pytest.mark.parametrize("length", [512, 513, 5000, 50_000_000])
 def test_a_prompt_that_fills_the_context_is_refused(open_tiny: OpenEngine, length: int) -> None:
-    with pytest.raises(ContextTooLong, match="512") as refusal:
+    limit = r"This model's maximum context length is 512 tokens\."
+    with pytest.raises(ContextTooLong, match=limit) as refusal:
         open_tiny().submit(request("a" * length))
     assert refusal.value.limit == 512
     assert 512 <= refusal.value.prompt_tokens <= length
+    assert "memory" not in refusal.value.message
 
 
 def test_a_prompt_with_room_for_one_token_gets_it(open_tiny: OpenEngine) -> None:
@@ -301,8 +303,10 @@ def test_a_row_that_does_not_fit_beside_others_waits_for_them(
 def test_the_context_is_what_the_memory_holds(open_tiny: OpenEngine) -> None:
     engine = open_tiny(memory_budget_gb=0.0050)
     assert engine.max_context == engine.stats().max_context == 256
-    with pytest.raises(ContextTooLong, match="256"):
+    limit = r"maximum context length is 256 tokens\..* comes from the memory budget"
+    with pytest.raises(ContextTooLong, match=limit) as refusal:
         engine.submit(request("a" * 256))
+    assert "--memory-budget" in (refusal.value.hint or "")
     _, end = answer(engine, "a" * 250, max_tokens=1000)
     assert end.usage.prompt_tokens + end.usage.completion_tokens <= 256
 

@@ -88,6 +88,7 @@ class AnswerMessage(Struct, kw_only=True):
 
     role: Literal["assistant"] = "assistant"
     content: str | None
+    refusal: None = None
     reasoning: str | UnsetType = UNSET
     reasoning_content: str | UnsetType = UNSET
     tool_calls: list[ToolCall] | UnsetType = UNSET
@@ -101,7 +102,7 @@ class ChatChoice(Struct, kw_only=True):
 
     index: int
     message: AnswerMessage
-    logprobs: Logprobs | UnsetType = UNSET
+    logprobs: Logprobs | None = None
     finish_reason: ChatFinishReason
 
 
@@ -170,7 +171,7 @@ class TextChoice(Struct, kw_only=True):
 
     index: int
     text: str
-    logprobs: TextLogprobs | UnsetType = UNSET
+    logprobs: TextLogprobs | None = None
     finish_reason: FinishReason | None = None
 
 

@@ -6,7 +6,6 @@ rest is what `schema` says. Any bytes end in one of the two outcomes, never in a
 
 from __future__ import annotations
 
-import json
 import math
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from commands.serve.wire.openai.forms import decode_form
 from commands.serve.wire.openai.history import decode_messages
 from commands.serve.wire.openai.legacy import as_tools, check_functions, named_as_functions
 from commands.serve.wire.openai.nesting import check_nesting
+from commands.serve.wire.openai.parsing import parse_object
 from commands.serve.wire.openai.sampling import (
     capped,
     decode_ending,
@@ -34,8 +34,14 @@ from commands.serve.wire.openai.schema import (
 )
 from commands.serve.wire.openai.sentences import decapitalized
 from commands.serve.wire.openai.shape import AnswerShape
-from commands.serve.wire.openai.tools import decode_thinking, decode_tools, tools_for_template
+from commands.serve.wire.openai.tools import (
+    decode_thinking,
+    decode_tools,
+    left_out_tools,
+    tools_for_template,
+)
 from commands.serve.wire.openai.unsupported import ignored_fields
+from commands.serve.wire.openai.whole import with_whole_numbers
 from core.engine.request import ChatPrompt, GenerationRequest, TextPrompt
 from core.errors import BadRequest
 
@@ -92,7 +98,8 @@ def decode_chat(body: bytes | bytearray) -> Call:
     Raises:
         BadRequest: it is not one.
     """
-    raw = _parse_object(body)
+    parsed = parse_object(body)
+    raw = parsed.fields
     messages = raw.get("messages")
     if not isinstance(messages, list) or not messages:
         raise BadRequest("messages required", field="messages")
@@ -122,7 +129,11 @@ def decode_chat(body: bytes | bytearray) -> Call:
         stream=bool(call.stream),
         adapter=call.adapter,
         shape=AnswerShape(each=request.choices, function_call=legacy),
-        warnings=ignored_fields(raw, chat=True),
+        warnings=(
+            *parsed.warnings,
+            *ignored_fields(raw, chat=True),
+            *left_out_tools(call, raw.get("tools", ())),
+        ),
     )
 
 
@@ -132,7 +143,8 @@ def decode_completion(body: bytes | bytearray) -> Call:
     Raises:
         BadRequest: it is not one.
     """
-    raw = _parse_object(body)
+    parsed = parse_object(body)
+    raw = parsed.fields
     prompts = _prompts(raw.get("prompt"))
     _check_fixed_texts(raw, arrays=True)
     call = _convert(raw, CompletionRequest)
@@ -151,7 +163,11 @@ def decode_completion(body: bytes | bytearray) -> Call:
         stream=bool(call.stream),
         adapter=call.adapter,
         shape=AnswerShape(each=first.choices, echo=prompts if call.echo else (), arrays=arrays),
-        warnings=(*ignored_fields(raw, chat=False), *((_UNSCORED,) if unscored else ())),
+        warnings=(
+            *parsed.warnings,
+            *ignored_fields(raw, chat=False),
+            *((_UNSCORED,) if unscored else ()),
+        ),
     )
 
 
@@ -176,43 +192,6 @@ def _continuation(
         _request(call, raw, TextPrompt(text=prompt, suffix=call.suffix or "")),
         logprobs=decode_logprobs(call.logprobs, call.top_logprobs),
     )
-
-
-def _parse_object(body: bytes | bytearray) -> dict[str, Any]:
-    """Return the body's fields without those that are null."""
-    try:
-        value = _parse(body)
-    except RecursionError:
-        raise BadRequest("The JSON body is nested too deeply.") from None
-    except (msgspec.DecodeError, ValueError):
-        raise BadRequest("invalid JSON body") from None
-    if not isinstance(value, dict):
-        raise BadRequest("The body must be a JSON object.")
-    return {name: field for name, field in value.items() if field is not None}
-
-
-def _parse(body: bytes | bytearray) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except msgspec.ValidationError:
-        # JSON allows numbers of any size and msgspec does not. Python's parser lets them through
-        # as infinity, so that the field they stand in can be named.
-        value = json.loads(
-            body.decode(), parse_constant=_refuse_constant, parse_int=_any_int, parse_float=float
-        )
-        # ... and lone surrogates, which no tokenizer takes, so this raises for them:
-        json.dumps(value, ensure_ascii=False).encode()
-        return value
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(name)
-
-
-def _any_int(digits: str) -> int | float:
-    if len(digits) < 400:
-        return int(digits)
-    return -math.inf if digits.startswith("-") else math.inf
 
 
 def _check_fixed_texts(raw: Mapping[str, Any], *, arrays: bool = False) -> None:
@@ -272,7 +251,7 @@ def _convert(raw: Mapping[str, Any], kind: type[_Body]) -> _Body:
     checked = {"messages": [{"role": "user"}], "logit_bias": None}
     fields = {**raw, **{name: value for name, value in checked.items() if name in raw}}
     try:
-        return msgspec.convert(fields, kind)
+        return msgspec.convert(with_whole_numbers(fields, kind), kind)
     except msgspec.ValidationError as problem:
         raise _explain(str(problem), kind) from None
     except RecursionError:

@@ -20,8 +20,6 @@ from core.engine.events import ReasoningDelta, TextDelta, ToolCallDelta
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from msgspec import UnsetType
-
     from commands.serve.wire.openai.fold import Fold
     from core.engine.events import Finished, Position, Usage
 
@@ -150,7 +148,7 @@ class ChatEncoder:
         chunk = answers.ChunkChoice(
             index=choice,
             delta=delta,
-            logprobs=chat_logprobs(positions),
+            logprobs=chat_logprobs(positions) or UNSET,
             finish_reason=self._reason(finished) if finished else None,
         )
         return _encode(
@@ -232,7 +230,7 @@ class TextEncoder:
 
     def _logprobs(
         self, choice: int, positions: Sequence[Position] | None
-    ) -> answers.TextLogprobs | UnsetType:
+    ) -> answers.TextLogprobs | None:
         before = len(self.shape.echoed(choice))
         return text_logprobs(positions, arrays=self.shape.arrays, before=before)
 

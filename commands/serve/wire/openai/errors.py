@@ -7,27 +7,41 @@ import msgspec
 from commands.serve.wire.openai.schema import ErrorBody, ErrorDetail
 from core import errors
 
-# The types and codes that clients of the protocol know. Other failures have a message only.
-_KINDS: dict[type[errors.MlxbunError], tuple[str, str | None]] = {
-    errors.UsageProblem: ("invalid_request_error", None),
-    errors.BadRequest: ("invalid_request_error", None),
+_INVALID = "invalid_request_error"
+
+# Type and code of an error; a class that is not listed has those of its nearest base.
+_KINDS: dict[type[BaseException], tuple[str, str | None]] = {
+    errors.MlxbunError: ("server_error", None),
+    errors.UsageProblem: (_INVALID, None),
     errors.ContextTooLong: ("memory_admission", "context_over_budget"),
+    errors.NotFound: (_INVALID, None),
+    errors.Ambiguous: (_INVALID, None),
     errors.QueueFull: ("resource_admission", "queue_full"),
     errors.EngineStopped: ("server_unavailable", "stopping"),
 }
 
+NOT_FOUND = b'{"error":{"message":"not found"}}'
+"""Clients compare this body byte by byte."""
+
 
 def error_body(error: errors.MlxbunError) -> bytes:
-    """Return the body that tells a client about an error of ours."""
-    kind, code = _KINDS.get(type(error), (None, None))
+    """Return the body for an error of ours."""
+    kind, code = next(_KINDS[base] for base in type(error).__mro__ if base in _KINDS)
     message = f"{error.message} {error.hint}" if error.hint else error.message
+    if isinstance(error, errors.ContextTooLong):
+        message += " (context_length_exceeded)"  # OpenAI's code, which clients look for anywhere
     param = error.field if isinstance(error, errors.BadRequest) else None
-    return _body(ErrorDetail(message=message, type=kind, code=code, param=param))
+    return _body(ErrorDetail(message=message, type=kind, param=param, code=code))
 
 
-def message_body(message: str) -> bytes:
-    """Return a body with a message alone."""
-    return _body(ErrorDetail(message=message))
+def refusal_body(message: str) -> bytes:
+    """Return the body for a request that cannot be answered as it is."""
+    return _body(ErrorDetail(message=message, type=_INVALID, param=None, code=None))
+
+
+def failure_body(message: str) -> bytes:
+    """Return the body for a failure of the server."""
+    return _body(ErrorDetail(message=message, type="server_error", param=None, code=None))
 
 
 def _body(detail: ErrorDetail) -> bytes:

@@ -10,29 +10,44 @@ from typing import Any
 import msgspec
 
 from commands.serve.wire.openai.nesting import check_nesting
-from commands.serve.wire.openai.schema import Message, PastToolCall, TextPart
+from commands.serve.wire.openai.pairing import Pairing
+from commands.serve.wire.openai.schema import (
+    CalledFunction,
+    Message,
+    PastToolCall,
+    RefusalPart,
+    TextPart,
+    ThinkingPart,
+)
 from commands.serve.wire.openai.sentences import decapitalized, quoted
 from core.errors import BadRequest
 
-_ROLES = ("system", "developer", "user", "assistant", "tool")
+_ROLES = ("system", "developer", "user", "assistant", "tool", "function")
+_RESULTS = ("tool", "function")
 _MEDIA = ("image_url", "image", "input_audio", "audio", "audio_url", "video_url", "video")
+_ASSISTANTS_PARTS = ("refusal", "thinking")
+_TEMPLATE_ROLES = {"developer": "system", "function": "tool"}
 
 
 def decode_messages(raw: list[Any]) -> tuple[dict[str, Any], ...]:
-    """Check messages and return them with text contents and template-ready tool calls.
+    """Check messages and return them with string contents and template-ready tool calls.
+
+    Calls without an id get one, and results without one that of the call which they answer.
 
     Raises:
         BadRequest: naming the message and the field at fault.
     """
-    called: set[str] = set()
+    pairing = Pairing()
     history = []
     for position, one in enumerate(raw):
         place = f"messages[{position}]"
         message = _decode(one, place)
-        if message.role == "tool":
-            _check_answers_a_call(message, called, place)
-        called.update(call.id for call in message.tool_calls or ())
-        history.append(_for_template(message))
+        ready = _for_template(message)
+        if calls := _past_calls(message, pairing, position):
+            ready["tool_calls"] = calls
+        if message.role in _RESULTS:
+            ready["tool_call_id"] = _answered_call(message, pairing, place)
+        history.append(ready)
     return tuple(history)
 
 
@@ -44,7 +59,7 @@ def _decode(raw: Any, place: str) -> Message:
         raise BadRequest(f"{place}.role must be one of {', '.join(_ROLES)}.", field="messages")
     _check_content(raw, place)
     try:
-        return msgspec.convert(raw, Message)
+        message = msgspec.convert(raw, Message)
     except msgspec.ValidationError as problem:
         reason, _, inner = str(problem).partition(" - at `$")
         where = place + inner.rstrip("`")
@@ -53,21 +68,23 @@ def _decode(raw: Any, place: str) -> Message:
         ) from None
     except RecursionError:
         raise BadRequest(f"{place} is nested too deeply.", field="messages") from None
+    _check_calls(message, place)
+    return message
 
 
 def _check_content(raw: dict[str, Any], place: str) -> None:
-    content = raw.get("content")
-    if content is None and raw["role"] != "assistant":
+    content, role = raw.get("content"), raw["role"]
+    if content is None and role not in ("assistant", *_RESULTS):
         raise BadRequest(f"{place}.content is required.", field="messages")
     if content is not None and not isinstance(content, str | list):
         raise BadRequest(
             f"{place}.content must be a text or a list of content parts.", field="messages"
         )
     for number, part in enumerate(content if isinstance(content, list) else ()):
-        _check_part(part, f"{place}.content[{number}]")
+        _check_part(part, role, f"{place}.content[{number}]")
 
 
-def _check_part(part: Any, place: str) -> None:
+def _check_part(part: Any, role: str, place: str) -> None:
     if not isinstance(part, dict) or not isinstance(part.get("type"), str):
         raise BadRequest(f"{place} must be an object with a type.", field="messages")
     kind = part["type"]
@@ -75,58 +92,115 @@ def _check_part(part: Any, place: str) -> None:
         raise BadRequest(
             f"{place}: {kind} parts are not supported yet, send text only.", field="messages"
         )
-    if kind != "text":
+    if kind != "text" and kind not in _ASSISTANTS_PARTS:
         raise BadRequest(f"{place} has the unknown type {quoted(kind)}.", field="messages")
-    if not isinstance(part.get("text"), str):
-        raise BadRequest(f"{place}.text must be a text.", field="messages")
+    if kind in _ASSISTANTS_PARTS and role != "assistant":
+        raise BadRequest(
+            f"{place}: only assistant messages can hold {kind} parts.", field="messages"
+        )
+    if kind != "thinking" and not isinstance(part.get(kind), str):
+        raise BadRequest(f"{place}.{kind} must be a text.", field="messages")
 
 
-def _check_answers_a_call(message: Message, called: set[str], place: str) -> None:
-    if message.tool_call_id is None:
-        raise BadRequest(f"{place}.tool_call_id is required in a tool message.", field="messages")
-    if message.tool_call_id not in called:
+def _check_calls(message: Message, place: str) -> None:
+    for number, call in enumerate(message.tool_calls or ()):
+        if (call.custom if call.type == "custom" else call.function) is None:
+            raise BadRequest(
+                f"{place}.tool_calls[{number}].{call.type} is required.", field="messages"
+            )
+
+
+def _answered_call(message: Message, pairing: Pairing, place: str) -> str:
+    """Return the id of the call that a result answers.
+
+    Raises:
+        BadRequest: there is none.
+    """
+    found = pairing.result(message.tool_call_id, message.name)
+    if found is not None:
+        return found
+    if message.tool_call_id:
         raise BadRequest(
             f"{place}.tool_call_id {quoted(message.tool_call_id)} answers no tool call of an "
             "assistant message before it.",
             field="messages",
         )
+    raise BadRequest(
+        f"{place}.tool_call_id is required: no tool call before it is without a result.",
+        field="messages",
+    )
 
 
 def _for_template(message: Message) -> dict[str, Any]:
     ready: dict[str, Any] = {
-        "role": "system" if message.role == "developer" else message.role,
-        "content": _text(message.content),
+        "role": _TEMPLATE_ROLES.get(message.role, message.role),
+        "content": _text(message.content) or message.refusal or "",
     }
-    # An explicit reasoning_content wins over its alias, even when it is empty.
-    reasoning = message.reasoning_content
-    reasoning = message.reasoning if reasoning is None else reasoning
+    reasoning = _reasoning(message)
     if reasoning is not None:
         ready["reasoning_content"] = reasoning
     if message.name is not None:
         ready["name"] = message.name
-    if message.tool_call_id is not None:
-        ready["tool_call_id"] = message.tool_call_id
-    if message.tool_calls:
-        ready["tool_calls"] = [_past_call(call) for call in message.tool_calls]
     return ready
 
 
-def _text(content: str | list[TextPart] | None) -> str:
+def _text(content: str | list[TextPart | RefusalPart | ThinkingPart] | None) -> str:
     if isinstance(content, list):
-        return "".join(part.text for part in content)
+        return "".join(_part_text(part) for part in content)
     return content or ""  # templates add texts up and stumble over None
 
 
-def _past_call(call: PastToolCall) -> dict[str, Any]:
-    function = {"name": call.function.name, "arguments": _arguments(call.function.arguments)}
-    return {"id": call.id, "type": call.type, "function": function}
+def _part_text(part: TextPart | RefusalPart | ThinkingPart) -> str:
+    if isinstance(part, TextPart):
+        return part.text
+    return part.refusal if isinstance(part, RefusalPart) else ""
 
 
-def _arguments(text: str) -> Any:
+def _reasoning(message: Message) -> str | None:
+    """Return the reasoning: an explicit `reasoning_content` wins, even when it is empty."""
+    for explicit in (message.reasoning_content, message.reasoning):
+        if explicit is not None:
+            return explicit
+    parts = message.content if isinstance(message.content, list) else ()
+    thoughts = [part.thinking for part in parts if isinstance(part, ThinkingPart)]
+    return "".join(map(_thought, thoughts)) if thoughts else None
+
+
+def _thought(thinking: str | list[TextPart]) -> str:
+    return thinking if isinstance(thinking, str) else "".join(part.text for part in thinking)
+
+
+def _past_calls(message: Message, pairing: Pairing, position: int) -> list[dict[str, Any]]:
+    """Return a message's calls; `function_call` is how they were sent before there were several."""
+    calls = message.tool_calls or []
+    if message.function_call and not calls:
+        calls = [PastToolCall(function=message.function_call)]
+    ready = []
+    for number, call in enumerate(calls):
+        function = _function(call)
+        name = function["name"]
+        identity = pairing.call(call.id, name, otherwise=f"call_{position}_{number}")
+        ready.append({"id": identity, "type": "function", "function": function})
+    return ready
+
+
+def _function(call: PastToolCall) -> dict[str, Any]:
+    """Return what a call called; a custom tool's input is its only argument."""
+    if call.type == "custom" and call.custom:
+        return {"name": call.custom.name, "arguments": {"input": call.custom.input}}
+    assert call.function is not None
+    return {"name": call.function.name, "arguments": _arguments(call.function)}
+
+
+def _arguments(function: CalledFunction) -> Any:
     """Return arguments as the object that templates turn into JSON again, else as they came."""
+    given = function.arguments
+    if not isinstance(given, str):
+        check_nesting(given, "messages")
+        return {} if given is None else given
     try:
-        value = msgspec.json.decode(text)
+        value = msgspec.json.decode(given)
         check_nesting(value, "messages")
     except (msgspec.DecodeError, RecursionError, BadRequest):
-        return text
-    return value if isinstance(value, dict) else text
+        return given
+    return value if isinstance(value, dict) else given

@@ -4,28 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from msgspec import UNSET
-
 from commands.serve.wire.openai import answers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from msgspec import UnsetType
 
     from core.engine.events import Position, TokenLogprob
 
 _NEVER = -9999.0
 
 
-def chat_logprobs(positions: Sequence[Position] | None) -> answers.Logprobs | UnsetType:
+def chat_logprobs(positions: Sequence[Position] | None) -> answers.Logprobs | None:
     """Return the block of a chat answer, or of a chunk of it; None or empty: there is none."""
-    return answers.Logprobs(content=_content(positions)) if positions else UNSET
+    return answers.Logprobs(content=_content(positions)) if positions else None
 
 
 def text_logprobs(
     positions: Sequence[Position] | None, *, arrays: bool, before: int
-) -> answers.TextLogprobs | UnsetType:
+) -> answers.TextLogprobs | None:
     """Return the block of a continuation, or of a chunk of it.
 
     Args:
@@ -34,7 +30,7 @@ def text_logprobs(
         before: characters of the text before the first token.
     """
     if not positions:
-        return UNSET
+        return None
     if not arrays:
         return answers.TextLogprobs(content=_content(positions))
     return answers.TextLogprobs(

@@ -36,7 +36,7 @@ def decode_sampling(call: SamplingFields, logit_bias: Mapping[str, Any] | None) 
     return SamplingParams(
         temperature=_positive_zero(call.temperature),
         top_p=_positive_zero(call.top_p),
-        top_k=capped(call.top_k),
+        top_k=None if call.top_k is None else capped(max(call.top_k, 0)),  # -1 is off, too
         min_p=_positive_zero(call.min_p),
         xtc_probability=_positive_zero(call.xtc_probability),
         xtc_threshold=_positive_zero(call.xtc_threshold),
@@ -53,12 +53,12 @@ def decode_sampling(call: SamplingFields, logit_bias: Mapping[str, Any] | None) 
 
 
 def decode_stops(stop: str | list[str] | None) -> tuple[str, ...]:
-    """Return the texts that end the answer.
+    """Return the texts that end the answer; an empty string alone is none.
 
     Raises:
         BadRequest: one is empty or too long, or they are too many.
     """
-    stops = () if stop is None else (stop,) if isinstance(stop, str) else tuple(stop)
+    stops = tuple(stop) if isinstance(stop, list) else (stop,) if stop else ()
     if len(stops) > MAX_STOPS:
         raise BadRequest(
             f"stop must be a text or a list of at most {MAX_STOPS} texts, not {len(stops)}.",

@@ -18,37 +18,62 @@ MAX_STOP_LENGTH = 4096
 """Characters of one stop text; as many are held back from the client while it may still come."""
 
 
-class TextPart(Struct, kw_only=True):
+class TextPart(Struct, kw_only=True, tag_field="type", tag="text"):
     """A piece of a message's content. Several are joined."""
 
-    type: Literal["text"]
     text: str
+
+
+class RefusalPart(Struct, kw_only=True, tag_field="type", tag="refusal"):
+    """A piece of an assistant message that declines; read as text."""
+
+    refusal: str
+
+
+class ThinkingPart(Struct, kw_only=True, tag_field="type", tag="thinking"):
+    """Reasoning in an assistant message."""
+
+    thinking: str | list[TextPart]
 
 
 class CalledFunction(Struct, kw_only=True):
     """What an earlier answer called."""
 
     name: str
-    arguments: str = "{}"
+    arguments: Annotated[
+        str | dict[str, Any] | None, Meta(description="an object, or its JSON")
+    ] = None
+
+
+class CalledCustom(Struct, kw_only=True):
+    """A custom tool that an earlier answer of another server called."""
+
+    name: str
+    input: str = ""
 
 
 class PastToolCall(Struct, kw_only=True):
     """A tool call in an assistant message of the history."""
 
-    id: str
-    function: CalledFunction
-    type: Literal["function"] = "function"
+    id: str | None = None
+    type: Literal["function", "custom"] = "function"
+    function: CalledFunction | None = None
+    custom: CalledCustom | None = None
 
 
 class Message(Struct, kw_only=True):
-    """One turn of the conversation. `developer` is read as `system`."""
+    """One turn of the conversation. `developer` is read as `system`, `function` as `tool`."""
 
-    role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: str | list[TextPart] | None = None
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: str | list[TextPart | RefusalPart | ThinkingPart] | None = None
     name: str | None = None
+    refusal: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     tool_calls: list[PastToolCall] | None = None
+    function_call: Annotated[
+        CalledFunction | None, Meta(description="the older form of one tool call")
+    ] = None
     tool_call_id: str | None = None
 
 
@@ -73,23 +98,45 @@ class FunctionSpec(Struct, kw_only=True):
 
 
 class Tool(Struct, kw_only=True):
-    """A tool that the model may call."""
+    """A tool that the model may call. Only functions can be called here; others are left out."""
 
-    type: Literal["function"]
-    function: FunctionSpec
+    type: Annotated[str, Meta(description="function; tools of other types are left out")]
+    function: Annotated[
+        FunctionSpec | None, Meta(description="needed when the type is function")
+    ] = None
 
 
-class FunctionName(Struct, kw_only=True):
-    """A function by its name."""
+class ToolName(Struct, kw_only=True):
+    """A function or another tool by its name."""
 
     name: str
 
 
-class ToolChoice(Struct, kw_only=True):
+class ToolChoice(Struct, kw_only=True, tag_field="type", tag="function"):
     """The tool that the model has to call."""
 
-    type: Literal["function"]
-    function: FunctionName
+    function: ToolName
+
+
+class NamedTool(Struct, kw_only=True):
+    """A tool by its type and, if it has one, its name."""
+
+    type: str
+    function: ToolName | None = None
+    custom: ToolName | None = None
+
+
+class AllowedTools(Struct, kw_only=True):
+    """The tools that the model may call, or must call one of."""
+
+    mode: Literal["auto", "required"]
+    tools: list[NamedTool]
+
+
+class AllowedToolsChoice(Struct, kw_only=True, tag_field="type", tag="allowed_tools"):
+    """Some of the tools, for this request alone."""
+
+    allowed_tools: AllowedTools
 
 
 class JsonSchemaFormat(Struct, kw_only=True):
@@ -157,7 +204,7 @@ def _thing(wanted: str, meaning: str) -> Meta:
 
 
 _STOPS = (
-    f"a text or a list of at most {MAX_STOPS} texts, none of them empty or longer than "
+    f"a string or a list of at most {MAX_STOPS} strings that are not empty, each of at most "
     f"{MAX_STOP_LENGTH} characters"
 )
 _WINDOW = _count(0, "recent tokens that the penalty looks at, 20 when left out; 0: all of them")
@@ -180,12 +227,17 @@ class SamplingFields(Struct, kw_only=True):
     max_completion_tokens: Annotated[int, _count(1, "wins over max_tokens")] | None = None
     temperature: Annotated[float, _number(0, 100, "0 takes the likeliest token")] | None = None
     top_p: Annotated[float, _number(0, 1, "0 and 1 are off")] | None = None
-    top_k: Annotated[int, _count(0, "0 is off")] | None = None
+    top_k: (
+        Annotated[int, Meta(ge=-1, description="a whole number of at least -1; 0 and -1 are off")]
+        | None
+    ) = None
     min_p: Annotated[float, _number(0, 1, "0 is off")] | None = None
     seed: Annotated[
         int | None, _thing("a whole number of 64 bits", "makes the answer reproducible")
     ] = None
-    stop: Annotated[str | list[str] | None, _thing(_STOPS, "the answer ends before it")] = None
+    stop: Annotated[
+        str | list[str] | None, _thing(_STOPS, "the answer ends before it; an empty string is none")
+    ] = None
     stop_token_ids: (
         Annotated[
             list[Annotated[int, Meta(ge=0)]],
@@ -310,16 +362,14 @@ class ChatRequest(SamplingFields, kw_only=True):
         _thing("a list of functions", "the older form of tools; answered by function_call"),
     ] = None
     function_call: Annotated[
-        Literal["none", "auto"] | FunctionName | None,
+        Literal["none", "auto"] | ToolName | None,
         _thing("none, auto or an object naming a function", "the older form of tool_choice"),
     ] = None
-    tools: Annotated[
-        list[Tool] | None, _thing("a list of function tools", "what the model may call")
-    ] = None
+    tools: Annotated[list[Tool] | None, _thing("a list of tools", "what the model may call")] = None
     tool_choice: Annotated[
-        Literal["none", "auto", "required"] | ToolChoice | None,
+        Literal["none", "auto", "required"] | ToolChoice | AllowedToolsChoice | None,
         _thing(
-            "none, auto, required or an object naming a function",
+            "none, auto, required or an object naming a function or allowed_tools",
             "none: the model is told of no tools; required and a name are enforced",
         ),
     ] = None
@@ -364,13 +414,13 @@ class CompletionRequest(SamplingFields, kw_only=True):
     ] = None
 
 
-class ErrorDetail(Struct, kw_only=True, omit_defaults=True):
+class ErrorDetail(Struct, kw_only=True):
     """What went wrong."""
 
     message: str
-    type: str | None = None
-    code: str | None = None
-    param: str | None = None
+    type: str
+    param: Annotated[str | None, Meta(description="the request field at fault")]
+    code: str | None
 
 
 class ErrorBody(Struct, kw_only=True):

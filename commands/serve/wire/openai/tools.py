@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any, cast
 
 from commands.serve.wire.openai.nesting import check_nesting
 from commands.serve.wire.openai.sampling import capped
-from commands.serve.wire.openai.schema import ToolChoice
+from commands.serve.wire.openai.schema import AllowedToolsChoice, ToolChoice
 from commands.serve.wire.openai.sentences import quoted
 from core.engine.request import Thinking, Tool, ToolUse
 from core.errors import BadRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from commands.serve.wire.openai.schema import ChatRequest, FunctionSpec
+    from commands.serve.wire.openai.schema import Tool as WireTool
     from core.engine.request import Effort
 
 # A name stands inside the markup of calls and inside grammars, so it holds no character of theirs.
@@ -29,19 +30,43 @@ def decode_tools(call: ChatRequest) -> ToolUse:
     Raises:
         BadRequest: a name is bad or taken, or the choice is not among the tools.
     """
-    functions = [tool.function for tool in call.tools or ()]
-    _check_functions(functions)
+    functions = _functions(call.tools or ())
     choice = call.tool_choice
-    _check_choice(choice, {function.name for function in functions})
-    if not functions or choice == "none":
-        return ToolUse(mode="none" if choice == "none" else "auto")
+    allowed = _allowed(choice, {function.name for function in functions})
+    usable = [function for function in functions if allowed is None or function.name in allowed]
+    mode = choice.allowed_tools.mode if isinstance(choice, AllowedToolsChoice) else choice
+    if mode == "required" and not usable:
+        raise BadRequest(_nothing_to_call(call), field="tool_choice")
+    if not usable or mode == "none":
+        return ToolUse(mode="none" if mode == "none" else "auto")
     named = choice.function.name if isinstance(choice, ToolChoice) else None
     return ToolUse(
-        tools=tuple(Tool(name=one.name, parameters=_parameters(one)) for one in functions),
-        mode="named" if named else "required" if choice == "required" else "auto",
+        tools=tuple(Tool(name=one.name, parameters=_parameters(one)) for one in usable),
+        mode="named" if named else "required" if mode == "required" else "auto",
         name=named,
         parallel=call.parallel_tool_calls is not False,
     )
+
+
+def left_out_tools(call: ChatRequest, raw: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return a warning that names the tools that cannot be called here, if there are some.
+
+    Args:
+        call: the decoded request.
+        raw: its `tools`, as they came.
+    """
+    if call.tool_choice == "none":
+        return ()
+    others = [_shown(one) for one in raw if one["type"] != "function"]
+    if isinstance(call.tool_choice, AllowedToolsChoice):
+        others += [
+            _with_name(one.type, one.custom.name if one.custom else None)
+            for one in call.tool_choice.allowed_tools.tools
+            if one.type != "function"
+        ]
+    if not others:
+        return ()
+    return (f"tools left out, only functions can be called: {', '.join(dict.fromkeys(others))}",)
 
 
 def tools_for_template(
@@ -55,9 +80,13 @@ def tools_for_template(
     """
     if not use.tools:
         return ()
+    written = {one["function"]["name"]: one for one in raw if one["type"] == "function"}
     return tuple(
-        {"type": "function", "function": {**_written(one), "parameters": dict(tool.parameters)}}
-        for one, tool in zip(raw, use.tools, strict=True)
+        {
+            "type": "function",
+            "function": {**_written(written[tool.name]), "parameters": dict(tool.parameters)},
+        }
+        for tool in use.tools
     )
 
 
@@ -82,30 +111,81 @@ def _effort(call: ChatRequest) -> Effort | None:
     return call.reasoning_effort or cast("Effort | None", nested)
 
 
-def _check_functions(functions: Sequence[FunctionSpec]) -> None:
-    names: set[str] = set()
-    for number, function in enumerate(functions):
-        place = f"tools[{number}].function"
+def _functions(tools: Sequence[WireTool]) -> list[FunctionSpec]:
+    """Return the tools that are functions.
+
+    Raises:
+        BadRequest: a function is missing, or its name is bad or taken.
+    """
+    functions: dict[str, FunctionSpec] = {}
+    for number, tool in enumerate(tools):
+        if tool.type != "function":
+            continue
+        place, function = f"tools[{number}].function", tool.function
+        if function is None:
+            raise BadRequest(f"{place} is required.", field="tools")
         if not _NAME.fullmatch(function.name):
             raise BadRequest(
                 f"{place}.name must consist of letters, digits and _ . : / - only.", field="tools"
             )
-        if function.name in names:
+        if function.name in functions:
             raise BadRequest(
                 f"{place}.name {quoted(function.name)} is taken by another tool.", field="tools"
             )
-        names.add(function.name)
         check_nesting(function.parameters, "tools")
+        functions[function.name] = function
+    return list(functions.values())
 
 
-def _check_choice(choice: str | ToolChoice | None, names: set[str]) -> None:
-    if isinstance(choice, ToolChoice) and (wanted := choice.function.name) not in names:
-        raise BadRequest(
-            f"tool_choice names the function {quoted(wanted)}, which is not among the tools.",
-            field="tool_choice",
-        )
-    if choice == "required" and not names:
-        raise BadRequest("tool_choice is 'required', but there are no tools.", field="tool_choice")
+def _allowed(
+    choice: str | ToolChoice | AllowedToolsChoice | None, names: set[str]
+) -> set[str] | None:
+    """Return the functions that the choice leaves; None: all of them.
+
+    Raises:
+        BadRequest: it names one that is not among the tools.
+    """
+    if isinstance(choice, ToolChoice):
+        wanted = [choice.function.name]
+    elif isinstance(choice, AllowedToolsChoice):
+        wanted = list(_allowed_names(choice))
+    else:
+        return None
+    for name in wanted:
+        if name not in names:
+            raise BadRequest(
+                f"tool_choice names the function {quoted(name)}, which is not among the tools.",
+                field="tool_choice",
+            )
+    return set(wanted) if isinstance(choice, AllowedToolsChoice) else None
+
+
+def _allowed_names(choice: AllowedToolsChoice) -> Iterator[str]:
+    for number, tool in enumerate(choice.allowed_tools.tools):
+        if tool.type == "function":
+            if tool.function is None:
+                raise BadRequest(
+                    f"tool_choice.allowed_tools.tools[{number}].function is required.",
+                    field="tool_choice",
+                )
+            yield tool.function.name
+
+
+def _nothing_to_call(call: ChatRequest) -> str:
+    if not call.tools:
+        return "tool_choice is 'required', but there are no tools."
+    return "tool_choice is 'required', but none of the tools can be called: only functions can."
+
+
+def _shown(tool: Mapping[str, Any]) -> str:
+    """Return how a tool that is no function is called: by its type and the name it may have."""
+    custom = tool.get("custom")
+    name = custom.get("name") if isinstance(custom, dict) else tool.get("name")
+    return _with_name(tool["type"], name if isinstance(name, str) else None)
+
+
+def _with_name(kind: str, name: str | None) -> str:
+    return f"{quoted(kind)} {quoted(name)}" if name else quoted(kind)
 
 
 def _parameters(function: FunctionSpec) -> dict[str, Any]:

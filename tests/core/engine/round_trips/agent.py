@@ -91,7 +91,9 @@ class Model:
         if case.code:
             module = import_module(f"mlx_lm.chat_templates.{case.code}")
             self.tokenizer._render = module.apply_chat_template
-        prompts = PromptBuilder(self.tokenizer, context=100_000, find_boundaries=True)
+        prompts = PromptBuilder(
+            self.tokenizer, context=100_000, window=100_000, find_boundaries=True
+        )
         self.preparer = Preparer(
             self.tokenizer,
             prompts,
