@@ -102,6 +102,39 @@ def test_every_token_has_its_probability(client: openai.OpenAI) -> None:
         assert position.logprob == likeliest[0] <= 0
 
 
+def test_a_streamed_answer_has_the_probabilities_of_the_whole_one(client: openai.OpenAI) -> None:
+    asked: dict[str, Any] = {"temperature": 0, "max_tokens": 16, "messages": FRANCE}
+    whole = _ask(client, logprobs=True, top_logprobs=2).choices[0].logprobs
+    with client.chat.completions.stream(
+        model=MODEL, logprobs=True, top_logprobs=2, **asked
+    ) as stream:
+        streamed = stream.get_final_completion().choices[0].logprobs
+    assert whole is not None
+    assert whole.content is not None
+    assert streamed is not None
+    assert streamed.content is not None
+    assert [entry.token for entry in streamed.content] == [entry.token for entry in whole.content]
+    assert "Paris" in "".join(entry.token for entry in whole.content)
+
+
+def test_several_texts_are_continued_with_arrays(client: openai.OpenAI) -> None:
+    prompts = ["The capital of France is", "The capital of Italy is"]
+    answer = client.completions.create(
+        model=MODEL, prompt=prompts, temperature=0, max_tokens=4, logprobs=2, echo=True
+    )
+    assert [choice.index for choice in answer.choices] == [0, 1]
+    for prompt, city, choice in zip(prompts, ("Paris", "Rome"), answer.choices, strict=True):
+        assert choice.text.startswith(f"{prompt} {city}")
+        arrays = choice.logprobs
+        assert arrays is not None
+        assert arrays.tokens is not None
+        assert arrays.text_offset is not None
+        assert arrays.tokens[0] == f" {city}"
+        assert choice.text[arrays.text_offset[0] :] == "".join(arrays.tokens)
+    assert answer.usage is not None
+    assert answer.usage.completion_tokens == 8
+
+
 def test_a_bias_forbids_a_token(client: openai.OpenAI) -> None:
     logprobs = _ask(client, logprobs=True, top_logprobs=1).choices[0].logprobs
     assert logprobs is not None
