@@ -128,6 +128,8 @@ def load(
         tokenizer = text.result()
         weights = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
         admission = _admission(model, config, budget, weights)
+        vocabulary_size = _vocabulary_size(model)
+        cuttable = always_cuttable(make_prompt_cache(model))
     info = ModelInfo(
         model_id=model_id,
         model_type=str(config.get("model_type", "unknown")),
@@ -139,7 +141,7 @@ def load(
         has_chat_template=tokenizer.has_chat_template,
         defaults=merge_sampling(defaults, _model_defaults(folder), _BUILT_IN),
         folder=folder,
-        vocabulary_size=_vocabulary_size(model),
+        vocabulary_size=vocabulary_size,
         adapter=adapter.name if adapter else None,
     )
     return LoadedModel(
@@ -150,7 +152,7 @@ def load(
         budget_bytes=budget,
         admission=admission,
         threads=plan.threads,
-        cuttable=always_cuttable(make_prompt_cache(model)),
+        cuttable=cuttable,
     )
 
 
