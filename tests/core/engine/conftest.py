@@ -34,9 +34,7 @@ def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def open_tiny(
-    tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[OpenEngine]:
+def open_tiny(tiny_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OpenEngine]:
     """Return a function that opens an engine; all are closed at the end."""
     engines: list[Engine] = []
     # One for all tests: a model is tried in a batch once.
