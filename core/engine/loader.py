@@ -152,6 +152,7 @@ def load(
         tokenizer.limit(vocabulary)
         weights = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
         admission = _admission(model, config, budget, weights)
+        cuttable = always_cuttable(make_prompt_cache(model))
     info = ModelInfo(
         model_id=model_id,
         model_type=str(config.get("model_type", "unknown")),
@@ -180,7 +181,7 @@ def load(
         budget_bytes=budget,
         admission=admission,
         threads=plan.threads,
-        cuttable=always_cuttable(make_prompt_cache(model)),
+        cuttable=cuttable,
     )
 
 
