@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mlx_lm.utils import load_model
 
 import core.engine.loader
 import core.train.model
@@ -130,7 +131,7 @@ def test_layers_under_other_names_are_left_to_the_loader(tmp_path: Path, model: 
     adapter = make_adapter(tmp_path / "a", layers={"model.layers.0.mlp.other": (64, 64)})
     form = read_form(adapter)
     assert fit_to_files(form, model, model_id="tiny").problem is None
-    loaded, _ = core.engine.loader.load_model(model, lazy=True)
+    loaded, _ = load_model(model, lazy=True)
     with pytest.raises(BadModelFiles, match=r"has no linear layer model\.layers\.0\.mlp\.other"):
         core.engine.loader.mount_adapter(loaded, adapter)
 
