@@ -62,20 +62,26 @@ def inspect(
 ) -> None:
     """Show what an adapter is: its base, its form, how it was made and what was measured."""
     from core.provenance import encode
-    from core.train.shelf import find_card, provenance_of
+    from core.train.shelf import find_card, fit_to_base, provenance_of
 
     session: Session = context.obj
     console = session.console(json=json)
     card = find_card(adapter, session.paths)
     provenance = provenance_of(card.folder)
+    fit = fit_to_base(card, session.paths, session.settings().values.model_folders)
     recipe = encode(provenance).get("recipe", {}) if provenance else {}
     if console.json_mode:
-        console.json({**_plain(card), "recipe": recipe})
+        judged = {
+            "fits_base": None if fit is None else fit.problem is None,
+            "problem": fit.problem if fit else None,
+        }
+        console.json({**_plain(card), **judged, "recipe": recipe})
         return
     console.record(
         {
             "folder": str(card.folder),
             "base": card.base,
+            "fits it": "not known: it is not on this disk" if fit is None else fit.problem or "yes",
             "kind": card.kind,
             "rank": card.rank,
             "scale": card.scale,

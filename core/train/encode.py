@@ -141,7 +141,7 @@ class Encoder:
         asked = messages
         first = len(self._retold(messages[:given], tools).messages) if given else 0
         told = self._retold(messages, tools)
-        told_of, tools = tools, told.tools
+        asked_tools, tools = tools, told.tools
         messages = told.messages
         whole = self._rendered(messages, tools)
         tokens = self._tokenizer.encode(whole, special=False)
@@ -151,7 +151,7 @@ class Encoder:
             raise RowProblem("the chat template writes its last answer in another way than alone")
         known = [span for span in spans if span is not None]
         muted = [
-            self._message_span(asked, told_of, turn, whole, tokens)
+            self._message_span(asked, asked_tools, turn, whole, tokens)
             for turn, mark in enumerate(marks)
             if mark is False
         ]

@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING, Any
 from core.engine.adapters import adapter_folders, find_adapter
 from core.errors import BadModelFiles, MlxbunError
 from core.provenance import read_provenance
-from core.registry.adapters import CONFIG, WEIGHTS, read_form
+from core.registry.adapters import CONFIG, WEIGHTS, fit_to_files, read_form, same_base
 from core.registry.files import read_json
+from core.registry.resolve import resolve_model
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from core.paths import Paths
     from core.provenance import Provenance
+    from core.registry.adapters import Fit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +123,26 @@ def read_card(folder: Path) -> AdapterCard:
         loss=loss,
         base_loss=base_loss,
     )
+
+
+def fit_to_base(card: AdapterCard, paths: Paths, model_folders: Sequence[str]) -> Fit | None:
+    """Compare an adapter with the model that it names as its base; None: that is not on this disk.
+
+    Args:
+        card: the adapter's.
+        paths: our folders and the Hugging Face cache.
+        model_folders: where models are looked for beside the cache.
+    """
+    if card.base is None:
+        return None
+    try:
+        base = resolve_model(card.base, hub_cache=paths.hub_cache, model_folders=model_folders)
+        form = read_form(card.folder)
+        if not same_base(form, model=base.folder, model_id=base.model_id):
+            return None  # the name is a part of another model's
+        return fit_to_files(form, base.folder, model_id=base.model_id)
+    except MlxbunError:
+        return None
 
 
 def provenance_of(folder: Path) -> Provenance | None:

@@ -30,6 +30,8 @@ def test_from_a_training_to_a_fused_model(tmp_path: Path) -> None:
     assert "learning_rate" in shown
     told = json.loads(mlxbun("adapters", "inspect", str(kept), "--json", environ=environ).stdout)
     assert told["recipe"]["rank"] == told["rank"] == 4
+    assert (told["fits_base"], told["problem"]) == (None, None)
+    assert "it is not on this disk" in shown
 
     model, fused = str(tmp_path / "model"), str(tmp_path / "fused")
     words = ("fuse", model, "--adapter", "counting", "--output", fused)

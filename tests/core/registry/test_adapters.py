@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from mlx_lm.utils import load_model
 
 import core.engine.loader
 import core.train.model
@@ -21,7 +22,7 @@ from core.registry.adapters import check_adapter, fit_to_files, read_form
 from core.registry.resolve import ModelRef
 from core.settings import Settings
 from core.train.fuse import fuse
-from core.train.shelf import find_card, list_adapters
+from core.train.shelf import find_card, fit_to_base, list_adapters
 from core.upload.plan import UploadRequest, plan_upload
 from core.upload.target import parse_target
 from tests.core.train.runs import config_of, run, sums, write_rows
@@ -130,8 +131,6 @@ def test_layers_under_other_names_are_left_to_the_loader(tmp_path: Path, model: 
     adapter = make_adapter(tmp_path / "a", layers={"model.layers.0.mlp.other": (64, 64)})
     form = read_form(adapter)
     assert fit_to_files(form, model, model_id="tiny").problem is None
-    from mlx_lm.utils import load_model
-
     loaded, _ = load_model(model, lazy=True)
     with pytest.raises(BadModelFiles, match=r"has no linear layer model\.layers\.0\.mlp\.other"):
         core.engine.loader.mount_adapter(loaded, adapter)
@@ -179,6 +178,22 @@ def test_every_verb_judges_alike_before_it_loads(
             VERBS[verb](model, adapter, tmp_path)
         assert why in refusal.value.message, kind
         assert isinstance(refusal.value, BadModelFiles)
+
+
+def test_an_adapter_is_compared_with_its_base_where_that_is_on_this_disk(
+    tmp_path: Path, model: Path
+) -> None:
+    paths = Paths.from_environ({"HOME": str(tmp_path)})
+    for base, changes, fits in (
+        ("tiny", {}, True),
+        ("tiny", WRONG["shape"][0], False),
+        ("tin", {}, None),
+        ("org/elsewhere", {}, None),
+        (None, {}, None),
+    ):
+        adapter = make_adapter(tmp_path / "a", base=base, changes=changes)
+        fit = fit_to_base(find_card(str(adapter), paths), paths, [str(model.parent)])
+        assert (fit.problem is None if fit else None) == fits
 
 
 def test_a_list_leaves_broken_ones_out_by_name(tmp_path: Path) -> None:
