@@ -99,13 +99,25 @@ def test_no_backend_for_mlx(environ: Environ, tiny_model: str, tmp_path: Path) -
 _REST = {"serve": ("--port", "0"), "generate": ("hello",)}
 
 
+_SLOW = """
+import os
+from core.engine import recommended
+read = recommended.read_recommended
+def wait_and_read(folder):
+    open(os.environ["GATE"]).close()  # waits for somebody who writes
+    return read(folder)
+recommended.read_recommended = wait_and_read
+"""
+
+
 def test_ctrl_c_while_the_model_loads(environ: Environ, tmp_path: Path) -> None:
-    folder = make_model(tmp_path / "slow")
-    gate = folder / "generation_config.json"
-    os.mkfifo(gate)  # whoever reads it waits until we write
+    folder, gate = make_model(tmp_path / "slow"), tmp_path / "gate"
+    os.mkfifo(gate)
+    (tmp_path / "sitecustomize.py").write_text(_SLOW)
+    path = os.pathsep.join(filter(None, (str(tmp_path), os.environ.get("PYTHONPATH"))))
     with subprocess.Popen(
         [SCRIPT, "serve", str(folder), "--port", "0"],
-        env=environ,
+        env={**environ, "PYTHONPATH": path, "GATE": str(gate)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
