@@ -203,7 +203,7 @@ def test_two_names_of_a_model_are_refused(tmp_path: Path) -> None:
 def test_idle_connections_stay_open_for_75_seconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from commands.serve import lifespan
+    from commands.serve.lifespan import DrainingServer
 
     seen: list[int] = []
 
@@ -211,7 +211,7 @@ def test_idle_connections_stay_open_for_75_seconds(
         assert sockets
         seen.append(self.config.timeout_keep_alive)
 
-    monkeypatch.setattr(lifespan.DrainingServer, "run", stop)
+    monkeypatch.setattr(DrainingServer, "run", stop)
     monkeypatch.setattr(core.engine.start, "open_engine", lambda *_a, **_k: FakeEngine())
     assert _run(["--port", "0"], tmp_path).exception is None
     assert seen == [75]
