@@ -130,10 +130,11 @@ def load(
             loaded_as += f", adapter {adapter.name}"
         mx.eval(model.parameters())
         tokenizer = text.result()
-        vocabulary = _vocabulary_size(model)
-        tokenizer.limit(vocabulary)
+        vocabulary_size = _vocabulary_size(model)
+        tokenizer.limit(vocabulary_size)
         weights = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
         admission = _admission(model, config, budget, weights)
+        cuttable = always_cuttable(make_prompt_cache(model))
     info = ModelInfo(
         model_id=model_id,
         model_type=str(config.get("model_type", "unknown")),
@@ -145,7 +146,7 @@ def load(
         has_chat_template=tokenizer.has_chat_template,
         defaults=merge_sampling(defaults, _model_defaults(folder), _BUILT_IN),
         folder=folder,
-        vocabulary_size=vocabulary,
+        vocabulary_size=vocabulary_size,
         adapter=adapter.name if adapter else None,
     )
     return LoadedModel(
@@ -156,7 +157,7 @@ def load(
         budget_bytes=budget,
         admission=admission,
         threads=plan.threads,
-        cuttable=always_cuttable(make_prompt_cache(model)),
+        cuttable=cuttable,
     )
 
 

@@ -22,7 +22,7 @@ from mlx.utils import tree_flatten
 from mlx_lm.models.cache import CacheList, KVCache, RotatingKVCache, make_prompt_cache
 
 from core.engine.batch import BatchRunner
-from core.engine.device import is_out_of_memory
+from core.engine.device import device_name, is_out_of_memory
 from core.engine.logprobs import Reading
 from core.engine.request import SamplingParams
 from core.fit.batching import Batching, BatchMode
@@ -107,6 +107,15 @@ def is_passing(error: Exception) -> bool:
     )
 
 
+def _rounds(model: Any) -> bool:
+    """Return whether a model is computed with less than float32's precision.
+
+    GPUs may multiply float32 with fewer digits (TF32).
+    """
+    half = any(array.dtype in _HALF for _, array in tree_flatten(model.parameters()))
+    return half or device_name() != "cpu"
+
+
 def _may_pad(caches: Sequence[Any]) -> bool:
     """Return whether all caches are of attention: recurrent and convolutional state takes padding.
 
@@ -138,8 +147,7 @@ class _Trial:
     def __init__(self, model: Any, tokens: Sequence[int]) -> None:
         self._model = model
         self._texts = _texts(tokens, _window(make_prompt_cache(model)))
-        half = any(array.dtype in _HALF for _, array in tree_flatten(model.parameters()))
-        self._tolerance = _ROUNDED if half else _SINGLE
+        self._tolerance = _ROUNDED if _rounds(model) else _SINGLE
         self._at_once = [self._alone(text, stepwise=False) for text in self._texts]
         self._stepwise: list[NDArray[Any]] | None = None  # computed when it is needed
 

@@ -96,7 +96,7 @@ def test_a_model_that_was_never_loaded_was_not_tried_in_a_batch(
 
 
 def test_what_a_load_has_tried_is_told(tiny_model: str, environ: Environ) -> None:
-    asked = ("generate", "hi", "--model", tiny_model, "--max-tokens", "1")
+    asked = ("generate", tiny_model, "hi", "--max-tokens", "1")
     assert mlxbun(*asked, environ=environ).returncode == 0
     assert told_one(tiny_model, environ=environ)["lane"] == "batched"
     shown = mlxbun("fit", tiny_model, environ=environ).stdout
