@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from core.figures import Figure, FigureStore, MachineIdentity
+from core.fit.batching import Batching, BatchingShelf
 from core.fit.machines import load_skus
 from core.machine.probe import probe_machine
+from core.paths import Paths
 from tests.caches import add_model, safetensors
 from tests.core.figures.runs import make_run
 from tests.core.fit.large import LLAMA_8B, llama_8b
@@ -96,11 +98,19 @@ def test_a_model_that_was_never_loaded_was_not_tried_in_a_batch(
 
 
 def test_what_a_load_has_tried_is_told(tiny_model: str, environ: Environ) -> None:
-    asked = ("generate", tiny_model, "hi", "--max-tokens", "1")
-    assert mlxbun(*asked, environ=environ).returncode == 0
-    assert told_one(tiny_model, environ=environ)["lane"] == "batched"
-    shown = mlxbun("fit", tiny_model, environ=environ).stdout
-    assert "batching     requests run together" in shown
+    shelf = BatchingShelf.in_cache(Paths.from_environ(environ).cache)
+    serial = Batching(mode="serial", reason="It fails in a batch.")
+    for verdict, told_so in (
+        (Batching(mode="padded"), "requests run together"),
+        (Batching(mode="joined", reason="It has a state."), "requests run together"),
+        (serial, "one request at a time: It fails in a batch."),
+    ):
+        shelf.keep(Path(tiny_model), probe_machine().backend, verdict)
+        shown = mlxbun("fit", tiny_model, environ=environ).stdout
+        assert f"batching     {told_so}" in shown
+    found = told_one(tiny_model, "--batch", "2", environ=environ)
+    assert (found["lane"], found["lane_reason"]) == ("serial", serial.reason)
+    assert any("one after the other" in note for note in found["notes"])
 
 
 def test_what_does_not_fit_ends_with_four(large: str, environ: Environ) -> None:
