@@ -148,8 +148,8 @@ def load(
             loaded_as += f", adapter {adapter.name}"
         mx.eval(model.parameters())
         tokenizer = text.result()
-        vocabulary = _vocabulary_size(model)
-        tokenizer.limit(vocabulary)
+        vocabulary_size = _vocabulary_size(model)
+        tokenizer.limit(vocabulary_size)
         weights = sum(array.nbytes for _, array in tree_flatten(model.parameters()))
         admission = _admission(model, config, budget, weights)
         cuttable = always_cuttable(make_prompt_cache(model))

@@ -54,8 +54,6 @@ _EMBEDDING = re.compile(
 # Looked up, never multiplied: one row a token.
 _LOOKED_UP = re.compile(r"embed_tokens_per_layer|ngram_embeddings|(^|\.)wpe\.")
 _HEAD = re.compile(r"(^|\.)(lm_head|embed_out|output)\.")
-# An output head for sure: `output` stands in layers, too.
-_OWN_HEAD = re.compile(r"(^|\.)(lm_head|embed_out)\.weight$")
 _EXPERT = re.compile(r"(?:^|\.)experts\.(\d+)\.")
 _READ_SUMS = ("always_parameters", "expert_parameters", "always_bytes", "expert_bytes")
 _STACKED = re.compile(r"(^|\.)(switch_mlp|experts)\.")
@@ -159,18 +157,19 @@ def local_tensors(folder: Path, *, needed: bool = True) -> list[Tensor]:
 
 
 def vocabulary_rows(tensors: Iterable[Tensor]) -> int | None:
-    """Return how many token ids a model has rows for: in the embedding and in the output head.
+    """Return how many token ids a model has rows for; None: no embedding was found.
 
-    None: neither was found. What `sanitize` cuts off is not known here.
+    The embedding and the output head always have as many rows as each other. Models that also
+    write or hear speech have smaller ones beside them.
     """
     rows = [
         tensor.shape[0]
         for tensor in tensors
-        if len(tensor.shape) == 2
+        if tensor.shape
         and not (_LAYER.search(tensor.name) or _LEFT_OUT.search(tensor.name))
-        and (_EMBEDDING.search(tensor.name) or _OWN_HEAD.search(tensor.name))
+        and _EMBEDDING.search(tensor.name)
     ]
-    return min(rows, default=None)
+    return max(rows, default=None)
 
 
 def parse_header(header: Mapping[str, Any], source: str) -> Iterator[Tensor]:

@@ -23,6 +23,7 @@ from core.engine.request import (
 )
 from core.engine.tokenizer import Tokenizer
 from core.errors import BadRequest
+from core.fit.weights import Tensor, vocabulary_rows
 from tests.core.engine.conftest import OpenEngine
 from tests.tiny import EOS, llama_config, make_model
 
@@ -119,3 +120,17 @@ def test_the_headers_limit_a_tokenizer(short: Path) -> None:
     assert tokenizer.token_id("<|im_end|>") is None
     assert tokenizer.known([63, 64, -1, 5]) == [63, 5]
     assert tokenizer.unknown([63, 5]) is None
+
+
+def test_the_largest_embedding_counts() -> None:
+    shapes = {
+        "thinker.model.embed_tokens.weight": (151_936, 8),
+        "talker.model.embed_tokens.weight": (3072, 8),
+        "thinker.visual.embeddings.weight": (999_999, 8),
+        "thinker.model.layers.0.output.weight": (999_999, 8),
+    }
+    tensors = [
+        Tensor(name=name, dtype="BF16", shape=shape, nbytes=0) for name, shape in shapes.items()
+    ]
+    assert vocabulary_rows(tensors) == 151_936
+    assert vocabulary_rows(tensors[3:]) is None

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import mlx.core as mx
@@ -195,6 +196,7 @@ PUBLISHED = [
 ]
 
 
+@cache
 def estimator_of(run: Run) -> Estimator:
     """Return the estimator of a run's model, with the weights that mlx-lm would load."""
     config = _COMMON | CONFIGS[run.model]
