@@ -19,13 +19,22 @@ from core.engine.tool_prompt import (
     with_written_calls,
 )
 from core.engine.tools.choose import FALLBACK, choose_family, load_family
-from core.engine.tools.history import one_call_each
+from core.engine.tools.history import (
+    has_texts,
+    one_call_each,
+    with_boxed_texts,
+    with_objects,
+    with_texts,
+)
 from core.errors import BadRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from core.engine.tokenizer import Tokenizer
+
+_SIGN = '{"mlxbun": "sign"}'
+"""Arguments whose form is found again in what a template makes of them."""
 
 
 class Retelling:
@@ -68,11 +77,54 @@ class Retelling:
     def _history(self, messages: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
         """Return a conversation with all earlier calls in the form that the template shows."""
         ready = self.family.prepare_history(messages)
-        if self._shows_one_call:
-            return one_call_each(ready)
         if self._told_by_template and not self._shows_calls:
-            return with_written_calls(ready, self.family.write_calls)
-        return ready
+            return with_written_calls(with_objects(ready), self.family.write_calls)
+        if self._told_by_template and any(message.get("tool_calls") for message in ready):
+            ready = self._fitting(ready)
+        return one_call_each(ready) if self._shows_one_call else ready
+
+    def _fitting(self, messages: list[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+        """Give the arguments of calls as the template shows them."""
+        if has_texts(messages) and not self._shows_texts:
+            messages = with_boxed_texts(messages)
+        return self._form(messages)
+
+    @cached_property
+    def _form(self) -> Callable[[list[Mapping[str, Any]]], list[Mapping[str, Any]]]:
+        """What makes arguments objects or texts: templates go through the ones or join the others.
+
+        Shown in the other way, they fail or come out as Python's objects or as texts in quotes.
+        """
+        for form in (list, with_objects, with_texts):
+            shown = self._shown(form, _SIGN)
+            if "mlxbun" in shown and "{'mlxbun" not in shown and '\\"mlxbun' not in shown:
+                return form
+        return list
+
+    @cached_property
+    def _shows_texts(self) -> bool:
+        """Whether the template shows arguments that are no JSON object."""
+        return "mlxbun" in self._shown(self._form, _SIGN.removesuffix("}"))
+
+    def _shown(
+        self, form: Callable[[list[Mapping[str, Any]]], list[Mapping[str, Any]]], arguments: str
+    ) -> str:
+        """Return a conversation with a call as the template shows it; empty: it refuses it."""
+        call = {"id": "call00001", "type": "function"}
+        call["function"] = {"name": "f", "arguments": arguments}  # type: ignore[assignment]
+        asked = (
+            {"role": "user", "content": "u"},
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "call00001", "content": "t"},
+        )
+        tool = {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {}}}
+        prompt = ChatPrompt(
+            messages=tuple(form(self.family.prepare_history(asked))),
+            tools=({"type": "function", "function": tool},),
+        )
+        with suppress(BadRequest):
+            return self._tokenizer.render(prompt)
+        return ""
 
 
 class Tokens:

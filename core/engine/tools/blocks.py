@@ -50,6 +50,7 @@ def tool_call(reading: Reading) -> Steps[bool]:
     reading.start(TOOL_CALL_END, TOOL_CALL)
     good = yield from _one_call(reading)
     while good and (yield from _another(reading)):
+        reading.source.hold()
         good = yield from Envelope(reading).read()
     return (yield from ended(reading, TOOL_CALL_END, good=good))
 
@@ -175,7 +176,7 @@ def invocations(dialect: Dialect, end: str) -> Body:
     """Read calls in tags up to the end of their section."""
 
     def one(reading: Reading) -> Steps[bool]:
-        if not (yield from reading.source.skip(dialect.call)):
+        if not (yield from reading.source.skip_end(dialect.call)):
             return False
         return (yield from TaggedCall(reading, dialect).read())
 
@@ -200,15 +201,15 @@ def section(one: Callable[[Reading], Steps[bool]], end: str) -> Body:
             yield from source.white()
             if (yield from source.reaches(end)) or (yield from source.ended()):
                 break
-            if not (reading.calling or source.held):
+            if reading.calling or not source.held:
                 source.hold()
             good = yield from one(reading)
-        called = reading.calls.count > count
-        if reading.calling or (good and called):
-            yield from reading.finish(good=good)
-            yield from source.skip_end(end)
-            return True
-        return False
+        if reading.calling:
+            return (yield from ended(reading, end, good=good))
+        if not good or reading.calls.count == count:
+            return False
+        yield from source.skip_end(end)
+        return True
 
     return body
 

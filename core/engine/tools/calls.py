@@ -242,14 +242,17 @@ class Reading:
     def finish(self, *, good: bool, loose: bool = False) -> Steps[bool]:
         """End the call that was begun, if there is one; return whether there was.
 
-        A call that was complete and has more behind it was none: a quote in a string may have
-        ended it early.
+        A complete call with more text behind it is damaged: a quote in a string may have ended it
+        early. Text that the limit has cut may be the beginning of another call: that is shown.
 
         Args:
-            good: whether it was complete.
+            good: whether the call was complete, and what follows is none.
             loose: whether prose may follow in a line of its own.
         """
         if not self.calling:
+            return False
+        if self.source.held and self.source.cut and (yield from self.source.ended()):
+            yield from self.close()
             return False
         if good:
             good = yield from self._may_end(loose=loose)
@@ -298,7 +301,7 @@ class Reading:
     def _without_closers(self, rest: str) -> str:
         for closer in reversed(self.closers):
             if rest.rstrip().endswith(closer):
-                rest = rest.rstrip().removesuffix(closer)
+                rest = rest.rstrip().removesuffix(closer).rstrip()
         return rest
 
     def _end(self, end: CallEnd) -> Steps[None]:

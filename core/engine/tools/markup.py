@@ -77,6 +77,7 @@ class TaggedCall:
 
     def arguments(self, name: str) -> Steps[bool]:
         """Read the arguments of a call that was announced; return whether it was complete."""
+        self._reading.closers = (self._dialect.call_end, *self._reading.around)
         self._reading.begin(verbatim=False)
         return (yield from self._reading.stream(self._members(name)))
 

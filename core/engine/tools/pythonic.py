@@ -42,11 +42,14 @@ def calls(reading: Reading, *, bare: bool) -> Steps[bool]:
             return reading.calling
         if reading.calling:
             if not (yield from source.skip(",")):
-                return (yield from _lacks_brackets(reading))
+                cut = source.cut and (yield from source.ended())
+                return cut or (yield from _lacks_brackets(reading))
             yield from source.white()
             if (yield from source.skip("]")):
                 reading.repairs.add(kinds.TRAILING_COMMA)
                 return True
+        if reading.calling:
+            source.hold()
         if (yield from source.starts("{")):
             good = yield from Envelope(reading, bare=bare).read()
         else:

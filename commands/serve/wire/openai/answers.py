@@ -22,7 +22,10 @@ class CompletionTokensDetails(Struct, kw_only=True):
 
 
 class Usage(Struct, kw_only=True):
-    """What an answer took; with several choices the prompt counts once."""
+    """What an answer took; with several choices the prompt counts once.
+
+    `repairs` lists the kinds of repair that the markup of tool calls needed, if it needed some.
+    """
 
     prompt_tokens: int
     completion_tokens: int
@@ -30,6 +33,7 @@ class Usage(Struct, kw_only=True):
     prompt_tokens_details: PromptTokensDetails
     completion_tokens_details: CompletionTokensDetails | UnsetType = UNSET
     lane: Lane
+    repairs: list[str] | UnsetType = UNSET
 
 
 class TokenLogprob(Struct, kw_only=True):
@@ -59,7 +63,9 @@ class Called(Struct, kw_only=True):
     """A function that the answer calls."""
 
     name: str
-    arguments: Annotated[str, Meta(description="a JSON object")]
+    arguments: Annotated[
+        str, Meta(description="a JSON object, or what the model wrote instead of one")
+    ]
 
 
 class ToolCall(Struct, kw_only=True):

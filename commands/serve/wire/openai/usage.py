@@ -36,4 +36,5 @@ def sum_usage(usages: Sequence[Usage], *, reasoning: bool) -> answers.Usage:
         ),
         completion_tokens_details=details if reasoning else UNSET,
         lane=usages[0].lane,
+        repairs=sorted({kind for usage in usages for kind in usage.repairs}) or UNSET,
     )

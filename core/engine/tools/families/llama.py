@@ -67,6 +67,7 @@ def _objects(reading: Reading) -> Steps[bool]:
         if not (yield from source.skip(";")):
             return True
         yield from source.white()
+        source.hold()
         if not (yield from source.skip("{")):
             return False
     return False

@@ -55,6 +55,8 @@ def write_calls(calls: Sequence[Mapping[str, Any]]) -> str:
 
 def _written(call: Mapping[str, Any]) -> str:
     arguments = call.get("arguments")
+    if isinstance(arguments, str):  # not JSON: as it was written
+        return f"{call['name']}({arguments})"
     named = arguments.items() if isinstance(arguments, Mapping) else ()
     return (
         f"{call['name']}({', '.join(f'{key}={pythonic.literal(value)}' for key, value in named)})"

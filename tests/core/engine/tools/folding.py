@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -71,12 +72,17 @@ class Folded:
     ids: list[str] = field(default_factory=list)
     order: list[str] = field(default_factory=list)
     repairs: set[str] = field(default_factory=set)
+    complete: list[bool] = field(default_factory=list)
+    """For each call whether it ended by itself."""
     cut: bool = False
+    """Whether the answer ended within a call, or within what may have become one."""
 
     def add(self, piece: Found) -> None:
         if isinstance(piece, CallEnd):
             self.repairs |= set(piece.repairs)
             self.cut = not piece.complete
+            if len(self.complete) < len(self.names):
+                self.complete.append(piece.complete)
             return
         if isinstance(piece, TextDelta | ReasoningDelta):
             assert piece.text
@@ -123,6 +129,15 @@ def parse(
 ) -> Folded:
     """Return the whole answer; `cut`: the limit of tokens ended it, not the model."""
     return fold(events(family, [parts] if isinstance(parts, str) else parts, tools, cut=cut))
+
+
+def is_json(text: str) -> bool:
+    """Return whether a JSON parser takes a text."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
 
 
 def tool(parameters: Any, name: str = "f") -> ToolUse:
