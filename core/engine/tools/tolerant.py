@@ -29,8 +29,9 @@ _KEY = re.compile(r"[\w$][\w$.\-]*")
 _SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _PLAIN = {
     '"': re.compile(r'[^"\\\x00-\x1f]+'),
-    "'": re.compile(r"[^'\"\\\x00-\x1f]+"),
+    "'": re.compile(r"[^'\\\x00-\x1f]+"),
 }
+_CONTROL = re.compile(r"[\x00-\x1f]+")
 _ESCAPES = frozenset('"\\/bfnrt')
 _PYTHON = {"True": "true", "False": "false", "None": "null"}
 
@@ -299,16 +300,15 @@ class JsonReader:
             return None
         run = yield from self._source.run(_PLAIN[quote])
         if run:
-            return run
-        first = yield from self._source.peek()
-        if first == "\\":
+            return run if quote == '"' else run.replace('"', '\\"')
+        if (yield from self._source.peek()) == "\\":
             return (yield from self._escape(quote))
-        self._source.take(1)
-        if first == quote:
+        if (yield from self._source.skip(quote)):
             return None
-        if first and first != '"':
+        control = yield from self._source.run(_CONTROL)
+        if control:
             self.repairs.add(kinds.CONTROL_CHARACTERS)
-        return inside(first)
+        return inside(control)
 
     def _escape(self, quote: str) -> Wait[str]:
         """Return an escape as JSON has it; "": it means nothing, or is cut."""

@@ -134,10 +134,14 @@ def parse(
 def is_json(text: str) -> bool:
     """Return whether a JSON parser takes a text."""
     try:
-        json.loads(text)
+        json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError):
         return False
     return True
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def tool(parameters: Any, name: str = "f") -> ToolUse:
