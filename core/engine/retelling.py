@@ -8,7 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from core.engine.request import ChatPrompt
 from core.engine.tool_prompt import (
@@ -29,12 +29,23 @@ from core.engine.tools.history import (
 from core.errors import BadRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from core.engine.tokenizer import Tokenizer
 
 _SIGN = '{"mlxbun": "sign"}'
 """Arguments whose form is found again in what a template makes of them."""
+_TOOL = {
+    "type": "function",
+    "function": {
+        "name": "f",
+        "description": "d",
+        "parameters": {"type": "object", "properties": {}},
+    },
+}
+
+Form: TypeAlias = "Callable[[Iterable[Mapping[str, Any]]], list[Mapping[str, Any]]]"
+"""Returns messages with the arguments of calls in one form."""
 
 
 class Retelling:
@@ -90,41 +101,48 @@ class Retelling:
         return self._form(messages)
 
     @cached_property
-    def _form(self) -> Callable[[list[Mapping[str, Any]]], list[Mapping[str, Any]]]:
+    def _form(self) -> Form:
         """What makes arguments objects or texts: templates go through the ones or join the others.
 
         Shown in the other way, they fail or come out as Python's objects or as texts in quotes.
+        Where neither way shows them right, it is the family's.
         """
-        for form in (list, with_objects, with_texts):
+        texts = isinstance(_arguments(self.family.prepare_history(_probe(_SIGN))[-2]), str)
+        forms: tuple[Form, ...] = (
+            (with_texts, with_objects) if texts else (with_objects, with_texts)
+        )
+        for form in forms:
             shown = self._shown(form, _SIGN)
             if "mlxbun" in shown and "{'mlxbun" not in shown and '\\"mlxbun' not in shown:
                 return form
-        return list
+        return forms[0]
 
     @cached_property
     def _shows_texts(self) -> bool:
         """Whether the template shows arguments that are no JSON object."""
         return "mlxbun" in self._shown(self._form, _SIGN.removesuffix("}"))
 
-    def _shown(
-        self, form: Callable[[list[Mapping[str, Any]]], list[Mapping[str, Any]]], arguments: str
-    ) -> str:
+    def _shown(self, form: Form, arguments: str) -> str:
         """Return a conversation with a call as the template shows it; empty: it refuses it."""
-        call = {"id": "call00001", "type": "function"}
-        call["function"] = {"name": "f", "arguments": arguments}  # type: ignore[assignment]
-        asked = (
-            {"role": "user", "content": "u"},
-            {"role": "assistant", "content": "", "tool_calls": [call]},
-            {"role": "tool", "tool_call_id": "call00001", "content": "t"},
-        )
-        tool = {"name": "f", "description": "d", "parameters": {"type": "object", "properties": {}}}
-        prompt = ChatPrompt(
-            messages=tuple(form(self.family.prepare_history(asked))),
-            tools=({"type": "function", "function": tool},),
-        )
+        messages = form(self.family.prepare_history(_probe(arguments)))
         with suppress(BadRequest):
-            return self._tokenizer.render(prompt)
+            return self._tokenizer.render(ChatPrompt(messages=tuple(messages), tools=(_TOOL,)))
         return ""
+
+
+def _probe(arguments: str) -> tuple[Mapping[str, Any], ...]:
+    """Return a conversation with a call."""
+    function = {"name": "f", "arguments": arguments}
+    call = {"id": "call00001", "type": "function", "function": function}
+    return (
+        {"role": "user", "content": "u"},
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "call00001", "content": "t"},
+    )
+
+
+def _arguments(message: Mapping[str, Any]) -> Any:
+    return message["tool_calls"][0]["function"]["arguments"]
 
 
 class Tokens:
