@@ -10,5 +10,9 @@ if TYPE_CHECKING:
 
 
 def plain_usage(usage: Usage) -> dict[str, Any]:
-    """Return it as JSON values, without the clock of this process that only traces read."""
-    return {name: value for name, value in asdict(usage).items() if name != "timing"}
+    """Return it as JSON values, without the clock of this process that only traces read.
+
+    `repairs` is there only if there were any.
+    """
+    plain = {name: value for name, value in asdict(usage).items() if name != "timing"}
+    return plain if plain.pop("repairs") == () else {**plain, "repairs": list(usage.repairs)}

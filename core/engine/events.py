@@ -36,7 +36,18 @@ class ToolCallDelta:
     name: str | None = None
     """The function, with the first delta of a call; None afterwards."""
     arguments: str = ""
-    """More of the arguments. The pieces of a call together are one JSON object, always."""
+    """More of the arguments. The pieces of a call together are one JSON object if the call is
+    complete; what is damaged, or cut, stands as the model wrote it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CallEnd:
+    """The end of a call that a parser has found. It stays within the output pipeline."""
+
+    complete: bool
+    """Whether the call ended by itself; else the answer was cut within it."""
+    repairs: tuple[str, ...] = ()
+    """The kinds of repair that its markup needed (`tools/repairs.py`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +147,8 @@ class Usage:
     """From the first token to the last."""
     reasoning_tokens: int = 0
     """Generated tokens of the reasoning channel."""
+    repairs: tuple[str, ...] = ()
+    """The kinds of repair that the markup of its calls needed, sorted (`tools/repairs.py`)."""
     timing: Timing | None = None
     """Its way through the engine; None: not known."""
 
@@ -145,8 +158,8 @@ class Finished:
     """The last event of an answer."""
 
     reason: FinishReason
-    """`stop`: EOS, a stop text or a complete grammar; `tool_calls`: it called tools; `length`:
-    `max_tokens` or the context ran out."""
+    """`stop`: EOS, a stop text or a complete grammar; `tool_calls`: it called tools, and every call
+    ended by itself; `length`: `max_tokens` or the context ran out."""
     usage: Usage
     """What it took."""
     logprobs: tuple[Position, ...] | None = None

@@ -165,10 +165,10 @@ def load(
         defaults=merge_sampling(defaults, recommended.sampling, _BUILT_IN),
         chosen_defaults=merge_sampling(defaults, recommended.sampling),
         folder=folder,
-        vocabulary_size=vocabulary,
+        vocabulary_size=vocabulary_size,
         adapter=adapter.name if adapter else None,
         kv=admission.kv,
-        shares=_shares(config, vocabulary, parameters=parameters, weights=weights),
+        shares=_shares(config, vocabulary_size, parameters=parameters, weights=weights),
         mounted=_mounted(model, adapter) if adapter else None,
     )
     return LoadedModel(

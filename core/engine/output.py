@@ -9,14 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from core.engine.detokenizer import Detokenizer
-from core.engine.events import ReasoningDelta, ToolCallDelta
+from core.engine.events import CallEnd, ReasoningDelta, ToolCallDelta
 from core.engine.reasoning import PlainText, ReasoningSplitter
 from core.engine.stops import StopMatcher
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from core.engine.parsing import AnswerParser, Piece
+    from core.engine.parsing import AnswerParser, Found, Piece
 
 
 class OutputPipeline:
@@ -25,6 +25,8 @@ class OutputPipeline:
     Attributes:
         called: whether the answer has called a tool.
         characters: characters of text so far, markup included.
+        cut: whether the answer ended within a call.
+        repairs: the kinds of repair that the markup of its calls needed.
         reasoning_tokens: tokens that brought reasoning, or came while its channel was open.
     """
 
@@ -50,6 +52,8 @@ class OutputPipeline:
         self._unstoppable = min_tokens
         self.called = False
         self.characters = 0
+        self.cut = False
+        self.repairs: set[str] = set()
         self.reasoning_tokens = 0
 
     @property
@@ -65,12 +69,16 @@ class OutputPipeline:
             yield piece
         self.reasoning_tokens += thought
 
-    def flush(self) -> Iterator[Piece]:
-        """Yield what was held back: the row is over."""
+    def flush(self, *, ended: bool = True) -> Iterator[Piece]:
+        """Yield what was held back: the row is over.
+
+        Args:
+            ended: whether the model ended the answer, and no limit.
+        """
         yield from self._read(self._stops.push(self._detokenizer.flush()))
         if not self._stops.stopped:
             yield from self._read(self._stops.flush())
-        yield from self._noting(self._parser.flush())
+        yield from self._noting(self._parser.flush(cut=self.stopped or not ended))
 
     def _text(self, token: int) -> str:
         """Return the text that a token completes, up to a stop text."""
@@ -85,7 +93,11 @@ class OutputPipeline:
         if text:
             yield from self._noting(self._parser.push(text))
 
-    def _noting(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
-        for piece in pieces:
+    def _noting(self, found: Iterable[Found]) -> Iterator[Piece]:
+        for piece in found:
+            if isinstance(piece, CallEnd):
+                self.cut = not piece.complete
+                self.repairs |= set(piece.repairs)
+                continue
             self.called = self.called or isinstance(piece, ToolCallDelta)
             yield piece

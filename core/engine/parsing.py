@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from core.engine.events import ReasoningDelta, TextDelta, ToolCallDelta
+from core.engine.events import CallEnd, ReasoningDelta, TextDelta, ToolCallDelta
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 Piece = TextDelta | ReasoningDelta | ToolCallDelta
+Found = Piece | CallEnd
+"""What a parser yields."""
 
 
 class AnswerParser(Protocol):
@@ -29,10 +31,14 @@ class AnswerParser(Protocol):
         """Whether the text so far ends within a call: marks of a channel are part of it."""
         ...
 
-    def push(self, text: str) -> Iterable[Piece]:
+    def push(self, text: str) -> Iterable[Found]:
         """Take more text and return what it decides."""
         ...
 
-    def flush(self) -> Iterable[Piece]:
-        """Return what was held back: the answer is over."""
+    def flush(self, *, cut: bool = False) -> Iterable[Found]:
+        """Return what was held back: the answer is over.
+
+        Args:
+            cut: whether something else than the model ended it: nothing is completed then.
+        """
         ...

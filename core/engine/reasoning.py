@@ -13,7 +13,7 @@ from core.engine.events import ReasoningDelta, TextDelta
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator
 
-    from core.engine.parsing import AnswerParser, Piece
+    from core.engine.parsing import AnswerParser, Found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,10 +111,10 @@ class ReasoningSplitter:
         self._fresh = True
         self._after_mark = inside
 
-    def push(self, text: str) -> Iterable[Piece]:
+    def push(self, text: str) -> Iterable[Found]:
         """Take more text and return what it decides."""
         self._held += text
-        pieces: list[Piece] = []
+        pieces: list[Found] = []
         while (at := self._next_mark()) != -1:
             before, self._held = self._held[:at], self._held[at + len(self._mark) :]
             pieces.extend(self._show(before, ends=True))
@@ -133,11 +133,11 @@ class ReasoningSplitter:
         self._settled = self._settled or self._has_begun
         return pieces
 
-    def flush(self) -> Iterable[Piece]:
+    def flush(self, *, cut: bool = False) -> Iterable[Found]:
         """Return what was held back: the answer is over."""
         held, self._held = self._held, ""
         pieces = list(self._show(held, ends=self._inside))
-        pieces.extend(self._content.flush())
+        pieces.extend(self._content.flush(cut=cut))
         return pieces
 
     @property
@@ -169,7 +169,7 @@ class ReasoningSplitter:
     def _mark(self) -> str:
         return self._channel.closing if self._inside else self._channel.opening
 
-    def _show(self, text: str, *, ends: bool) -> Iterator[Piece]:
+    def _show(self, text: str, *, ends: bool) -> Iterator[Found]:
         """Yield text of the present stretch.
 
         Args:
@@ -207,7 +207,7 @@ class FormAfterMark:
         """Return False: no call is looked for."""
         return False
 
-    def push(self, text: str) -> Iterable[Piece]:
+    def push(self, text: str) -> Iterable[Found]:
         """Take more text and return what it decides."""
         if self._found:
             return (TextDelta(text=text),) if text else ()
@@ -222,15 +222,18 @@ class FormAfterMark:
         pieces = _as_reasoning(self._before.push(before + mark))
         return [*pieces, TextDelta(text=form)] if form else pieces
 
-    def flush(self) -> Iterable[Piece]:
+    def flush(self, *, cut: bool = False) -> Iterable[Found]:
         """Return what was held back: the answer is over."""
         if self._found:
             return ()
         held, self._held = self._held, ""
-        return [*_as_reasoning(self._before.push(held)), *_as_reasoning(self._before.flush())]
+        return [
+            *_as_reasoning(self._before.push(held)),
+            *_as_reasoning(self._before.flush(cut=cut)),
+        ]
 
 
-def _as_reasoning(pieces: Iterable[Piece]) -> list[Piece]:
+def _as_reasoning(pieces: Iterable[Found]) -> list[Found]:
     return [ReasoningDelta(text=p.text) if isinstance(p, TextDelta) else p for p in pieces]
 
 
@@ -242,11 +245,11 @@ class PlainText:
         """Return False: no call is looked for."""
         return False
 
-    def push(self, text: str) -> Iterable[Piece]:
+    def push(self, text: str) -> Iterable[Found]:
         """Return it as it is."""
         return (TextDelta(text=text),) if text else ()
 
-    def flush(self) -> Iterable[Piece]:
+    def flush(self, *, cut: bool = False) -> Iterable[Found]:  # noqa: ARG002
         """Return nothing: nothing is held back."""
         return ()
 

@@ -117,8 +117,11 @@ def _calls(functions: Sequence[Message]) -> str:
 
 
 def _call(function: Message) -> str:
-    called = {"name": function["name"], "arguments": function.get("arguments") or {}}
-    return f"<tool_call>\n{json.dumps(called, ensure_ascii=False)}\n</tool_call>"
+    arguments = function.get("arguments") or {}
+    if not isinstance(arguments, str):  # else they are not JSON, and stay as they were written
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    name = json.dumps(function["name"], ensure_ascii=False)
+    return f'<tool_call>\n{{"name": {name}, "arguments": {arguments}}}\n</tool_call>'
 
 
 def _joined(messages: Sequence[Message]) -> list[Message]:

@@ -335,7 +335,7 @@ class Worker:
         return TokenLogprob(token=token, raw=self._token_bytes(token), logprob=logprob)
 
     def _finish(self, row: Row, *, ended: bool) -> None:
-        for event in row.output.flush():
+        for event in row.output.flush(ended=ended):
             row.generation.put(event)
         self.counters.finished += 1
         logprobs = None if row.logprobs is None else tuple(row.positions)
@@ -352,6 +352,7 @@ class Worker:
             prefill_seconds=row.first_token_at - row.admitted_at,
             decode_seconds=self._clock() - row.first_token_at,
             reasoning_tokens=row.output.reasoning_tokens,
+            repairs=tuple(sorted(row.output.repairs)),
             timing=self._timing(row),
         )
 
@@ -422,9 +423,10 @@ def _reason(row: Row, *, ended: bool) -> FinishReason:
         row: the row.
         ended: whether EOS or a complete constraint ended it.
     """
-    if not ended and not row.output.stopped:
-        return "length"
-    return "tool_calls" if row.output.called else "stop"
+    output = row.output
+    if output.called and (ended or not output.cut):
+        return "tool_calls"
+    return "stop" if ended or output.stopped else "length"
 
 
 def _run(work: Callable[[], Any], future: Future[Any]) -> None:

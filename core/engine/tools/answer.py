@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping
 
-from core.engine.events import ReasoningDelta, TextDelta, ToolCallDelta
-from core.engine.parsing import AnswerParser, Piece
+from core.engine.events import CallEnd, ReasoningDelta, TextDelta, ToolCallDelta
+from core.engine.parsing import AnswerParser, Found, Piece
 from core.engine.request import ToolUse
 from core.engine.tools.blocks import Body
 from core.engine.tools.calls import Calls, NewId, Reading, Steps
@@ -50,11 +50,11 @@ class PlainAnswer:
         """Return False."""
         return False
 
-    def push(self, text: str) -> Iterable[Piece]:
+    def push(self, text: str) -> Iterable[Found]:
         """Return it."""
         return [TextDelta(text=text)] if text else []
 
-    def flush(self) -> Iterable[Piece]:
+    def flush(self, *, cut: bool = False) -> Iterable[Found]:  # noqa: ARG002
         """Return nothing: nothing was held back."""
         return []
 
@@ -72,26 +72,32 @@ class SteppedParser:
         """Whether the text so far ends within a call."""
         return self._reading is not None and self._reading.within
 
-    def push(self, text: str) -> Iterable[Piece]:
+    def push(self, text: str) -> Iterable[Found]:
         """Take more text and return what it decides."""
         self._source.push(text)
         return list(joined(_until_it_waits(self._steps)))
 
-    def flush(self) -> Iterable[Piece]:
+    def flush(self, *, cut: bool = False) -> Iterable[Found]:
         """Return what was held back."""
-        self._source.over = True
+        self._source.over, self._source.cut = True, cut
         return list(joined(_until_it_waits(self._steps)))
 
 
-def _until_it_waits(steps: Generator[Piece | None, None, None]) -> Iterator[Piece]:
+def _until_it_waits(steps: Generator[Found | None, None, None]) -> Iterator[Found]:
     while (piece := next(steps, None)) is not None:
         yield piece
 
 
-def joined(pieces: Iterable[Piece]) -> Iterator[Piece]:
+def joined(found: Iterable[Found]) -> Iterator[Found]:
     """Yield neighbours of one kind as one."""
     run: list[Piece] = []
-    for piece in pieces:
+    for piece in found:
+        if isinstance(piece, CallEnd):
+            if run:
+                yield _one(run)
+            run = []
+            yield piece
+            continue
         if run and not _continues(run[-1], piece):
             yield _one(run)
             run = []
@@ -150,7 +156,6 @@ def _answer(reading: Reading, bodies: Mapping[str, Body]) -> Steps[None]:
             reading.within = True
             text = yield from _block(reading, bodies, markers)
             reading.within = False
-        source.settle()
         shown = content.say(text, called=reading.calls.count > 0) if text else ""
         if shown:
             yield TextDelta(text=shown)
@@ -166,7 +171,9 @@ def _block(reading: Reading, bodies: Mapping[str, Body], markers: list[str]) -> 
     for marker in markers:
         if (yield from source.skip(marker)):
             done = yield from bodies[marker](reading)
-            cut = not (source.held or source.left) and (yield from source.ended())
-            left = source.unsettled()
-            return left if not (done or cut) or left.isspace() else ""
+            left = "" if done else source.unsettled()
+            source.release()
+            if left and (yield from source.ended()):
+                yield from reading.calls.end(CallEnd(complete=False))
+            return left
     return ""

@@ -9,8 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import Any
 
-from core.engine.tools.tolerant import whole
-
 Message = Mapping[str, Any]
 _MISTRAL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 
@@ -18,34 +16,54 @@ _MISTRAL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 def with_objects(messages: Iterable[Message]) -> list[Message]:
     """Give the arguments of calls as objects, for templates that go through them one by one.
 
-    Arguments that no object can be made of become `{"arguments": text}`.
+    What is no JSON object stays the text that it is: nothing is repaired here.
     """
     return [_with_arguments(message, as_object) for message in messages]
 
 
 def with_texts(messages: Iterable[Message]) -> list[Message]:
-    """Give the arguments of calls as JSON texts, for templates that join them with text."""
+    """Give the arguments of calls as texts, for templates that join them with text."""
     return [_with_arguments(message, as_text) for message in messages]
 
 
+def with_boxed_texts(messages: Iterable[Message]) -> list[Message]:
+    """Put arguments that are no JSON object into one, for templates that take nothing else."""
+    return [_with_arguments(message, _boxed) for message in messages]
+
+
+def has_texts(messages: Iterable[Message]) -> bool:
+    """Tell whether a call has arguments that are no JSON object."""
+    functions = (call.get("function") for message in messages for call in _calls(message))
+    return any(
+        isinstance(function, Mapping) and isinstance(as_object(function.get("arguments")), str)
+        for function in functions
+    )
+
+
 def as_object(arguments: Any) -> Any:
-    """Return arguments as an object."""
+    """Return arguments as an object; a text that is none stays as it is."""
     if not isinstance(arguments, str):
         return {} if arguments is None else arguments
+    if not arguments.strip():
+        return {}
     try:
-        found = json.loads(whole(arguments) or "{}" if arguments.strip() else "{}")
-    except ValueError:
-        found = None
-    if isinstance(found, dict) and (found or whole(arguments) or not arguments.strip()):
-        return found
-    return {"arguments": arguments}
+        found = json.loads(arguments)
+        json.dumps(found, ensure_ascii=False).encode()
+    except (ValueError, RecursionError):  # among them halves of characters
+        return arguments
+    return found if isinstance(found, dict) else arguments
 
 
 def as_text(arguments: Any) -> str:
-    """Return arguments as a JSON text."""
+    """Return arguments as a text."""
     if isinstance(arguments, str):
         return arguments if arguments.strip() else "{}"
     return json.dumps({} if arguments is None else arguments, ensure_ascii=False)
+
+
+def _boxed(arguments: Any) -> Any:
+    found = as_object(arguments)
+    return {"arguments": found} if isinstance(found, str) else found
 
 
 def _with_arguments(message: Message, change: Callable[[Any], Any]) -> Message:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from core.engine.tools.arguments import read_object
+from core.engine.tools import repairs as kinds
 from core.engine.tools.calls import Reading, Steps
-from core.engine.tools.source import Source, Wait
+from core.engine.tools.source import Source, Wait, Written
+from core.engine.tools.tolerant import JSON
 from core.engine.tools.values import Framing, RawArguments
 
 _TAG = re.compile(r"[^<>\n]+")
@@ -59,7 +60,11 @@ class TaggedCall:
         self._keep_end = keep_end
 
     def read(self) -> Steps[bool]:
-        """Read a call that begins with its name in a tag; return whether it was complete."""
+        """Read a call that begins with its name in a tag.
+
+        Returns:
+            Whether there was one and it was complete.
+        """
         name, _ = yield from self._tag(">")
         calls = self._reading.calls
         if not calls.known(name) and (self._bare or not self._reading.plausible(name)):
@@ -72,33 +77,45 @@ class TaggedCall:
 
     def arguments(self, name: str) -> Steps[bool]:
         """Read the arguments of a call that was announced; return whether it was complete."""
+        self._reading.closers = (self._dialect.call_end, *self._reading.around)
+        self._reading.begin(verbatim=False)
+        return (yield from self._reading.stream(self._members(name)))
+
+    def _members(self, name: str) -> Written[bool]:
         written = RawArguments(
             self._source,
             self._reading.calls.parameters(name),
             framing=self._dialect.framing,
+            repairs=self._reading.repairs,
         )
-        good = True
-        while good and not (yield from self._ended()):
-            good = yield from self._argument(written)
-        yield from self._reading.calls.write(written.close())
-        if good:
-            self._source.settle()
-        return good
+        while not (yield from self._ended()):
+            if not (yield from self._argument(written)):
+                return False
+        yield written.close()
+        return True
 
     def _json(self) -> Steps[bool]:
         """Read arguments that are an object after all."""
-        good = yield from self._reading.stream(read_object(self._source))
-        yield from self._source.white()
-        return (yield from self._source.skip_end(self._dialect.call_end)) and good
+        reading, end = self._reading, self._dialect.call_end
+        reading.begin()
+        good = yield from reading.stream(reading.json(JSON, end).read())
+        reading.closers = (end, *reading.around)
+        return good and (yield from self._ended())
 
     def _ended(self) -> Wait[bool]:
-        yield from self._source.white()
-        if self._keep_end:
-            return (yield from self._source.starts(self._dialect.call_end))
-        return (yield from self._source.skip_end(self._dialect.call_end))
+        """Tell whether the call ends here, and read its end."""
+        source, end = self._source, self._dialect.call_end
+        yield from source.white()
+        if (yield from source.starts(end)):
+            source.take(0 if self._keep_end else len(end))
+            return True
+        if not (yield from source.closing(self._reading.ends)):
+            return (not source.cut) and (yield from source.skip_end(end))
+        self._reading.repairs.add(kinds.CLOSING_TAGS)
+        return True
 
-    def _argument(self, written: RawArguments) -> Steps[bool]:
-        if not (yield from self._source.skip_end(self._dialect.parameter)):
+    def _argument(self, written: RawArguments) -> Written[bool]:
+        if not (yield from self._source.skip(self._dialect.parameter)):
             return False
         key, text = yield from self._tag(self._dialect.key_end)
         if not key:
@@ -108,10 +125,8 @@ class TaggedCall:
             if not (yield from self._source.skip(self._dialect.value)):
                 return False
         return (
-            yield from self._reading.stream(
-                written.member(
-                    key, self._dialect.parameter_end, cdata=self._dialect.cdata, text=text
-                )
+            yield from written.member(
+                key, self._dialect.parameter_end, cdata=self._dialect.cdata, text=text
             )
         )
 

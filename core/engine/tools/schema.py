@@ -157,26 +157,30 @@ def may_differ(first: str, allowed: frozenset[str]) -> bool:
     return first.isspace()
 
 
-def decode(text: str, allowed: frozenset[str]) -> str | None:
-    """Return raw text as JSON of one of the allowed types that is no string; None: it fits none."""
+def decode(text: str, allowed: frozenset[str], repairs: set[str] | None = None) -> str | None:
+    """Return raw text as JSON of one of the allowed types that is no string; None: it fits none.
+
+    Args:
+        text: the value.
+        allowed: its types.
+        repairs: gets the kinds of repair that were needed.
+    """
     text = text.strip()
     if text[:1] in {"{", "["}:
         kind = "object" if text[0] == "{" else "array"
-        return whole(text) if kind in allowed else None
-    value = scalar(text) or scalar(text.lower())
-    if value is None:
-        return None
-    if value == "null":
-        return value if "null" in allowed and text.lower() in {"null", "none"} else None
-    if value in {"true", "false"}:
-        return value if "boolean" in allowed else None
-    return _number(text, value, allowed)
+        return whole(text, repairs) if kind in allowed else None
+    found = set[str]()
+    value = scalar(text, found) or scalar(text.capitalize(), found)
+    if value in {"true", "false", "null"}:
+        if ("null" if value == "null" else "boolean") not in allowed:
+            return None
+        if repairs is not None:
+            repairs |= found
+        return value
+    return _number(value, allowed) if value else None
 
 
-def _number(text: str, value: str, allowed: frozenset[str]) -> str | None:
-    """Return a number. Where strings are allowed too, only one in JSON's own spelling is one."""
-    if "string" in allowed and text != value:
-        return None
+def _number(value: str, allowed: frozenset[str]) -> str | None:
     if value.lstrip("-").isdigit():
         return value if {"integer", "number"} & allowed else None
     if "number" in allowed:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator, Iterable
+from io import StringIO
 from typing import TypeAlias, TypeVar
 
 T = TypeVar("T")
@@ -30,7 +31,7 @@ class Stops:
             literal[:size] for literal in self._literals for size in range(1, len(literal))
         )
         self._longest = max(map(len, self._starts), default=0)
-        self.pattern = re.compile("|".join([*map(re.escape, self._literals), *patterns]))
+        self.pattern = re.compile("|".join([*map(re.escape, self._literals), *patterns]) or "(?!)")
 
     def begun(self, text: str, start: int) -> int:
         """Return how many of the last characters of `text[start:]` may begin a stop."""
@@ -43,22 +44,22 @@ class Stops:
 class Source:
     """Text that is read from its beginning while it still grows at its end.
 
-    What was read is remembered until it is settled, so that text which turns out to be no call can
-    be shown after all. While `hold` is in force nothing is settled.
+    While `held`, what is read is remembered: it may turn out to be no call, and is shown then.
 
     Attributes:
-        held: whether it is.
-        left: whether what was read last is no part of a call, though the text may be over.
+        held: whether it is remembered.
         over: whether no more will come.
+        cut: whether something else than the model ended the text, once it is over.
     """
 
-    def __init__(self, text: str = "", *, over: bool = False) -> None:
+    def __init__(self, text: str = "", *, over: bool = False, cut: bool = False) -> None:
         self._text = text
         self._at = 0
         self._record: list[str] = []
+        self._tapes: list[StringIO] = []
         self.held = False
-        self.left = False
         self.over = over
+        self.cut = cut
 
     def push(self, text: str) -> None:
         """Add to the end. One character that was read stays, for patterns that look behind."""
@@ -79,7 +80,10 @@ class Source:
         """Read characters that are there."""
         taken = self._text[self._at : self._at + count]
         self._at += len(taken)
-        self._record.append(taken)
+        if self.held:
+            self._record.append(taken)
+        for tape in self._tapes:
+            tape.write(taken)
         return taken
 
     def starts(self, literal: str) -> Wait[bool]:
@@ -100,12 +104,19 @@ class Source:
             return True
         return False
 
-    def skip_end(self, literal: str) -> Wait[bool]:
-        """Read this, or as much of it as came before the answer was cut."""
-        if (yield from self.skip(literal)):
+    def reaches(self, literal: str) -> Wait[bool]:
+        """Tell whether the text goes on with this, or with as much of it as came at its end."""
+        if (yield from self.starts(literal)):
             return True
-        rest = self._text[self._at :] if self.over else ""
-        return bool(rest) and literal.startswith(rest) and bool(self.take(len(rest)))
+        size = len(self._text) - self._at
+        return self.over and 0 < size < len(literal) and literal.startswith(self._text[self._at :])
+
+    def skip_end(self, literal: str) -> Wait[bool]:
+        """Read this, or as much of it as came at the end of the text."""
+        found = yield from self.reaches(literal)
+        if found:
+            self.take(len(literal))
+        return found
 
     def run(self, pattern: re.Pattern[str]) -> Wait[str]:
         """Read what matches, as much as there is; "": the next character does not match.
@@ -155,33 +166,39 @@ class Source:
         """Tell whether everything was read and no more will come."""
         return not (yield from self.peek())
 
+    def closing(self, ends: Iterable[str]) -> Wait[bool]:
+        """Tell whether one of these texts comes next, or the model ended the text here."""
+        if (yield from self.ended()):
+            return not self.cut
+        for end in ends:
+            if (yield from self.starts(end)):
+                return True
+        return False
+
     def hold(self) -> None:
         """Remember everything from here on: it may have to be shown."""
         self._record.clear()
         self.held = True
-        self.left = False
 
     def release(self) -> None:
-        """Forget what was read: it is a call."""
+        """Forget what was remembered: it is a call."""
         self._record.clear()
         self.held = False
-        self.left = False
-
-    def settle(self) -> None:
-        """Forget what was read, unless it is held."""
-        if not self.held:
-            self._record.clear()
-            self.left = False
 
     def unsettled(self) -> str:
-        """Return what was read since it was last settled, and settle it."""
+        """Return what was remembered, and forget it."""
         text = "".join(self._record)
         self.release()
         return text
 
-    def leave(self, text: str) -> None:
-        """Count this as read and not settled, in place of what was."""
-        self._record[:] = [text]
+    def start_tape(self) -> StringIO:
+        """Return where everything that is read from here on is written too."""
+        self._tapes.append(tape := StringIO())
+        return tape
+
+    def stop_tape(self, tape: StringIO) -> None:
+        """Write nothing more there."""
+        self._tapes = [one for one in self._tapes if one is not tape]
 
     def rest(self) -> str:
         """Read everything that is there."""

@@ -1,17 +1,19 @@
 r"""JSON as models write it, read while it grows and written as JSON. Imports no arrays.
 
-Single quotes, bare keys, missing, doubled and trailing commas, Python's literals and strings,
-broken numbers and raw line breaks in strings are mended on the way. Where the text ends or stops
-making sense, what is open is closed after the last value that made sense: what comes out is valid
-JSON, always.
+What is JSON already is written as it stands, white space included. Single quotes, bare keys,
+trailing commas, Python's literals, raw control characters in strings and closing brackets missing
+at the end are repaired on the way. Anything else ends the reading: what was written up to there is
+no complete value then, and nothing is closed.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
+from core.engine.tools import repairs as kinds
 from core.engine.tools.source import Source, Stops, Wait, Written
 
 DEEPEST = 200
@@ -20,34 +22,18 @@ LONGEST_TOKEN = 400
 """Characters of a number; no one writes longer ones, and Python refuses 4,300 digits."""
 
 _CLOSERS = {"{": "}", "[": "]"}
-_SEPARATORS = re.compile(r"[\s,]+")
+_SPACE = re.compile(r"[ \t\n\r]+")
 _TOKEN = re.compile(r"[^\s,:\[\]{}()\"'`<>]+")
-_BARE_TEXT = re.compile(r"[^,\[\]{}<]+")
+_BARE_TEXT = re.compile(r"[^,\[\]{}<\n]+")
 _KEY = re.compile(r"[\w$][\w$.\-]*")
-_NUMBER = re.compile(r"([+-]?)(\d*)(?:\.(\d*))?(?:[eE]([+-]?\d+))?", re.ASCII)
-_PLAIN = {'"': re.compile(r'[^"\\]+'), "'": re.compile(r"[^'\\]+")}
-_WORDS = {
-    "true": "true",
-    "false": "false",
-    "null": "null",
-    "True": "true",
-    "False": "false",
-    "None": "null",
-    "NaN": "null",
-    "Infinity": "null",
-    "-Infinity": "null",
+_SCALAR = re.compile(r"true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+_PLAIN = {
+    '"': re.compile(r'[^"\\\x00-\x1f]+'),
+    "'": re.compile(r"[^'\\\x00-\x1f]+"),
 }
-_ESCAPES = {
-    '"': '"',
-    "'": "'",
-    "\\": "\\",
-    "/": "/",
-    "b": "\b",
-    "f": "\f",
-    "n": "\n",
-    "r": "\r",
-    "t": "\t",
-}
+_CONTROL = re.compile(r"[\x00-\x1f]+")
+_ESCAPES = frozenset('"\\/bfnrt')
+_PYTHON = {"True": "true", "False": "false", "None": "null"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,9 +41,11 @@ class Notation:
     """How a family writes JSON-like values."""
 
     delimiters: tuple[str, ...] = ()
-    """Texts around strings, beside quotes; between them there are no escapes."""
+    """Texts around strings, beside quotes; between them there are no escapes, and keys are bare."""
     bare_text: bool = False
     """Whether strings may stand without quotes."""
+    python: bool = False
+    """Whether values are Python's: its quotes, literals and escapes need no repair."""
 
 
 JSON = Notation()
@@ -73,9 +61,14 @@ def inside(text: str) -> str:
     return quoted(text)[1:-1]
 
 
-def whole(text: str) -> str | None:
-    """Return the one value that `text` is, as JSON; None: it is not one."""
-    source = Source(text, over=True)
+def whole(text: str, repairs: set[str] | None = None) -> str | None:
+    """Return the one value that `text` is, as JSON; None: it is not one.
+
+    Args:
+        text: all of it.
+        repairs: gets the kinds of repair that were needed.
+    """
+    source = Source(text, over=True, cut=True)
     reader = JsonReader(source)
     steps = reader.read()
     written: list[str] = []
@@ -83,59 +76,87 @@ def whole(text: str) -> str | None:
         try:
             written.append(next(steps) or "")
         except StopIteration as end:
-            return "".join(written) if end.value and not source.rest().strip() else None
+            if not end.value or source.rest().strip():
+                return None
+            if repairs is not None:
+                repairs |= reader.repairs
+            return "".join(written)
 
 
-def scalar(token: str) -> str | None:
-    """Return a literal or a number as JSON; None: it is neither."""
-    if token in _WORDS:
-        return _WORDS[token]
-    match = _NUMBER.fullmatch(token) if len(token) <= LONGEST_TOKEN else None
-    if not match or not (match[2] or match[3]):
+def scalar(token: str, repairs: set[str] | None = None) -> str | None:
+    """Return a literal or a number as JSON; None: it is neither.
+
+    Args:
+        token: without white space around it.
+        repairs: gets the kind of repair that was needed.
+    """
+    if len(token) <= LONGEST_TOKEN and _SCALAR.fullmatch(token):
+        return token
+    if token not in _PYTHON:
         return None
-    sign = "-" if match[1] == "-" else ""
-    fraction = f".{match[3]}" if match[3] else ""
-    power = f"e{match[4]}" if match[4] else ""
-    return sign + (match[2].lstrip("0") or "0") + fraction + power
+    if repairs is not None:
+        repairs.add(kinds.PYTHON_LITERAL)
+    return _PYTHON[token]
 
 
 class JsonReader:
-    """Reads one value and writes it as compact JSON."""
+    """Reads one value and writes it as JSON.
 
-    def __init__(self, source: Source, notation: Notation = JSON) -> None:
+    Attributes:
+        repairs: the kinds of repair that were needed so far.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        notation: Notation = JSON,
+        *,
+        ends: Iterable[str] = (),
+        repairs: set[str] | None = None,
+    ) -> None:
+        """Take what to read.
+
+        Args:
+            source: the text.
+            notation: how values are written.
+            ends: texts that end the value: closing brackets missing before them are added.
+            repairs: gets the kinds of repair that were needed; None: a set of its own.
+        """
         self._source = source
         self._stops = {mark: Stops([mark]) for mark in notation.delimiters}
         self._notation = notation
+        self._ends = tuple(ends)
         self._open: list[str] = []
         self._filled: list[bool] = []
         self._lead = ""
+        self.repairs = set[str]() if repairs is None else repairs
 
     def read(self, lead: str = "") -> Written[bool]:
-        """Write the value; return whether it was complete.
+        """Write `lead` and the value; return whether the value was complete.
 
-        Either nothing is written, or `lead` and one valid value.
+        Where it was not, what was written is the beginning of a value.
         """
         self._lead = lead
         good = yield from self._value()
         while good and self._open:
             good = yield from self._member()
-        if self._open:
-            yield "".join(reversed(self._open))
-            self._open.clear()
         return good
 
     def text(self) -> Wait[str | None]:
-        """Return the string that comes next, decoded; None: there is none, or it is cut."""
-        quote = yield from self._quote()
-        if not quote:
+        """Return the string that comes next, decoded; None: there is none, or it is damaged."""
+        written = yield from self._literal()
+        return None if written is None else str(json.loads(written))
+
+    def key(self) -> Wait[str | None]:
+        """Read a key and its colon; return the key as a JSON string; None: there is none."""
+        key = yield from self._name()
+        if key is None:
             return None
-        parts: list[str] = []
-        while part := (yield from self._piece(quote)):
-            parts.append(part)
-        return None if part == "" else "".join(parts)
+        yield from self._source.white()
+        return key if (yield from self._source.skip(":")) else None
 
     def _value(self) -> Written[bool]:
-        yield from self._source.white()
+        self._lead += yield from self._space()
         first = yield from self._source.peek()
         if first in _CLOSERS:
             return (yield from self._container(first))
@@ -150,64 +171,104 @@ class JsonReader:
         self._source.take(1)
         self._open.append(_CLOSERS[first])
         self._filled.append(False)
-        yield from self._put(first)
+        yield self._led(first)
         return True
 
     def _member(self) -> Written[bool]:
         """Write one more member of the innermost container, or its end."""
-        yield from self._source.skip_run(_SEPARATORS)
-        first = yield from self._source.peek()
-        if first == self._open[-1]:
-            self._source.take(1)
-            self._filled.pop()
-            yield self._open.pop()
-            self._source.settle()
+        lead = yield from self._space()
+        if (yield from self._source.peek()) == self._open[-1]:
+            yield self._close(lead)
             return True
-        lead = "," if self._filled[-1] else ""
+        if self._filled[-1]:
+            if not (yield from self._source.skip(",")):
+                return (yield from self._end(lead))
+            space = yield from self._space()
+            if (yield from self._source.peek()) == self._open[-1]:
+                self.repairs.add(kinds.TRAILING_COMMA)
+                yield self._close(lead + space)
+                return True
+            lead += "," + space
         if self._open[-1] == "}":
-            key = yield from self.key()
-            if key is None:
+            key = yield from self._name()
+            space = yield from self._space()
+            if key is None or not (yield from self._source.skip(":")):
                 return False
-            lead += f"{quoted(key)}:"
+            lead += f"{key}{space}:"
         self._filled[-1] = True
         self._lead = lead
         return (yield from self._value())
 
-    def key(self) -> Wait[str | None]:
-        """Read a key and its colon and return it; None: there is none."""
-        if (yield from self._source.peek()) and not (yield from self._at_quote()):
-            name = yield from self._source.ahead(_KEY, LONGEST_TOKEN)
-            key: str | None = self._source.take(len(name)) or None
-        else:
-            key = yield from self.text()
-        yield from self._source.white()
-        return key if (yield from self._source.skip(":")) else None
+    def _close(self, lead: str) -> str:
+        """Read the bracket that closes the innermost container and return what to write."""
+        self._source.take(1)
+        self._filled.pop()
+        return lead + self._open.pop()
+
+    def _end(self, lead: str) -> Written[bool]:
+        """Close what is open, if nothing but closing brackets is missing."""
+        if not (yield from self._source.closing(self._ends)):
+            return False
+        self.repairs.add(kinds.CLOSING_BRACKETS)
+        yield lead + "".join(reversed(self._open))
+        self._open.clear()
+        return True
+
+    def _name(self) -> Wait[str | None]:
+        """Read a key and return it as a JSON string; None: there is none."""
+        if not (yield from self._source.peek()) or (yield from self._at_quote()):
+            return (yield from self._literal())
+        name = yield from self._source.ahead(_KEY, LONGEST_TOKEN)
+        if not name:
+            return None
+        if not self._notation.delimiters:
+            self.repairs.add(kinds.QUOTES)
+        return quoted(self._source.take(len(name)))
+
+    def _literal(self) -> Wait[str | None]:
+        """Return the string that comes next, as JSON; None: there is none, or it is damaged."""
+        quote = yield from self._quote()
+        if not quote:
+            return None
+        parts: list[str] = []
+        while part := (yield from self._piece(quote)):
+            parts.append(part)
+        return None if part == "" else f'"{"".join(parts)}"'
 
     def _string(self, quote: str) -> Written[bool]:
-        yield from self._put('"')
+        yield self._led('"')
         while part := (yield from self._piece(quote)):
-            yield inside(part)
-            self._source.settle()
+            yield part
+        if part == "":
+            return False
         yield '"'
-        self._source.settle()
-        return part is None
+        return True
 
     def _scalar(self) -> Written[bool]:
         bare = self._notation.bare_text
         token = yield from self._source.ahead(_BARE_TEXT if bare else _TOKEN, LONGEST_TOKEN)
-        value = scalar(token.strip())
-        if value is None and bare and token.strip():
-            value = quoted(token.strip())
+        token = token.rstrip()
+        value = scalar(token, None if self._notation.python else self.repairs)
+        if value is None and bare and token:
+            self.repairs.add(kinds.QUOTES)
+            value = quoted(token)
         if value is None:
             return False
         self._source.take(len(token))
-        yield from self._put(value)
+        yield self._led(value)
         return True
 
-    def _put(self, text: str) -> Written[None]:
-        yield self._lead + text
+    def _led(self, text: str) -> str:
+        text = self._lead + text
         self._lead = ""
-        self._source.settle()
+        return text
+
+    def _space(self) -> Wait[str]:
+        """Read the white space that JSON allows and return it."""
+        parts: list[str] = []
+        while part := (yield from self._source.run(_SPACE)):
+            parts.append(part)
+        return "".join(parts)
 
     def _at_quote(self) -> Wait[bool]:
         if (yield from self._source.peek()) in _PLAIN:
@@ -221,6 +282,8 @@ class JsonReader:
         """Read the mark that begins a string and return it; "": none."""
         first = yield from self._source.peek()
         if first and first in _PLAIN:
+            if first == "'" and not self._notation.python:
+                self.repairs.add(kinds.QUOTES)
             return self._source.take(1)
         for mark in self._stops:
             if (yield from self._source.skip(mark)):
@@ -228,101 +291,39 @@ class JsonReader:
         return ""
 
     def _piece(self, quote: str) -> Wait[str | None]:
-        if quote in _PLAIN:
-            return (yield from string_piece(self._source, quote))
-        piece = yield from self._source.until(self._stops[quote])
-        if piece or (yield from self._source.ended()):
-            return piece
-        self._source.take(len(quote))
-        return None
+        """Return more of a string as JSON; None: it was closed; "": it is damaged, or cut."""
+        if quote not in _PLAIN:
+            piece = yield from self._source.until(self._stops[quote])
+            if piece or (yield from self._source.ended()):
+                return inside(piece)
+            self._source.take(len(quote))
+            return None
+        run = yield from self._source.run(_PLAIN[quote])
+        if run:
+            return run if quote == '"' else run.replace('"', '\\"')
+        if (yield from self._source.peek()) == "\\":
+            return (yield from self._escape(quote))
+        if (yield from self._source.skip(quote)):
+            return None
+        control = yield from self._source.run(_CONTROL)
+        if control:
+            self.repairs.add(kinds.CONTROL_CHARACTERS)
+        return inside(control)
 
-
-def string_piece(source: Source, quote: str) -> Wait[str | None]:
-    """Return more of a string, decoded; None: its quote closed it; "": the text is over."""
-    run = yield from source.run(_PLAIN[quote])
-    if run:
-        return run
-    first = yield from source.peek()
-    if first == quote:
-        source.take(1)
-        return None
-    return (yield from _escape(source)) if first else ""
-
-
-def _escape(source: Source) -> Wait[str]:
-    r"""Return what a backslash stands for; one that stands for nothing is itself; "": cut."""
-    head = yield from source.peek(2)
-    if len(head) < 2:
-        source.take(2)
+    def _escape(self, quote: str) -> Wait[str]:
+        """Return an escape as JSON has it; "": it means nothing, or is cut."""
+        python = self._notation.python
+        kind = (yield from self._source.peek(2))[1:]
+        if kind in _ESCAPES:
+            return self._source.take(2)
+        if kind == "u" and _is_hex((yield from self._source.peek(6))[2:], 4):
+            return self._source.take(6)
+        if kind == "'" and (python or quote == "'"):
+            return self._source.take(2)[1]
+        if python and kind == "x" and _is_hex((yield from self._source.peek(4))[2:], 2):
+            return inside(chr(int(self._source.take(4)[2:], 16)))
         return ""
-    if head[1] in _ESCAPES:
-        source.take(2)
-        return _ESCAPES[head[1]]
-    if head[1] == "u":
-        return (yield from _code_point(source))
-    if head[1] == "x" and _is_hex((yield from source.peek(4))[2:], 2):
-        return chr(int(source.take(4)[2:], 16))
-    source.take(1)
-    return "\\"
-
-
-def _code_point(source: Source) -> Wait[str]:
-    digits = yield from source.peek(6)
-    if not _is_hex(digits[2:], 4):
-        cut = len(digits) < 6
-        source.take(6 if cut else 1)
-        return "" if cut else "\\"
-    source.take(6)
-    code = int(digits[2:], 16)
-    if 0xD800 <= code < 0xDC00 and (yield from source.starts("\\u")):
-        low = yield from source.peek(6)
-        if _is_hex(low[2:], 4) and 0xDC00 <= int(low[2:], 16) < 0xE000:
-            source.take(6)
-            return chr(0x10000 + ((code - 0xD800) << 10) + int(low[2:], 16) - 0xDC00)
-    return "\ufffd" if 0xD800 <= code < 0xE000 else chr(code)
 
 
 def _is_hex(text: str, size: int) -> bool:
     return len(text) == size and all(c in "0123456789abcdefABCDEF" for c in text)
-
-
-class Decoded(Source):
-    """The text of a JSON string, read while the string is.
-
-    It takes from the string no more than is read here, so that where reading fails does not depend
-    on how the text was cut.
-    """
-
-    def __init__(self, outer: Source, quote: str) -> None:
-        super().__init__()
-        self._outer = outer
-        self._quote = quote
-        self.closed = False
-
-    def _fill(self) -> Wait[None]:
-        first = yield from self._outer.peek()
-        if first == "\\":
-            first = yield from _escape(self._outer)
-        else:
-            self._outer.take(1)
-            self.closed = first == self._quote
-        self.over = self.closed or not first
-        self.push("" if self.over else first)
-
-    def run(self, pattern: re.Pattern[str]) -> Wait[str]:
-        """Read what matches; a string's text within this one comes all at once."""
-        if pattern is _PLAIN[self._quote] and self._at == len(self._text) and not self.over:
-            return (yield from self._outer.run(pattern)) or (yield from super().run(pattern))
-        return (yield from super().run(pattern))
-
-    def settle(self) -> None:
-        """Forget what was read, here and outside; what was only looked at is kept."""
-        super().settle()
-        self._outer.settle()
-        ahead = self._text[self._at :]
-        if ahead and not self._outer.held:
-            self._outer.leave(ahead)
-
-    def give_up(self) -> None:
-        """Leave what was not settled to be shown: it is no object."""
-        self._outer.left = not self._outer.held

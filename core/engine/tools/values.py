@@ -19,8 +19,24 @@ _CDATA_END = Stops(["]]>"])
 class RawArguments:
     """Writes an object whose members come one by one as raw text."""
 
-    def __init__(self, source: Source, parameters: Mapping[str, Any], *, framing: Framing) -> None:
+    def __init__(
+        self,
+        source: Source,
+        parameters: Mapping[str, Any],
+        *,
+        framing: Framing,
+        repairs: set[str],
+    ) -> None:
+        """Take what to read.
+
+        Args:
+            source: the text.
+            parameters: the tool's schema.
+            framing: what stands around values.
+            repairs: gets the kinds of repair that values need.
+        """
         self._source = source
+        self._repairs = repairs
         self._parameters = parameters
         self._framing: Framing = framing
         self._empty = True
@@ -33,6 +49,8 @@ class RawArguments:
         self, key: str, end: str, *, cdata: bool = False, text: bool | None = None
     ) -> Written[bool]:
         """Read a value up to `end` and past it, and write it; return whether `end` came.
+
+        A value without its end is not closed, or not written at all.
 
         Args:
             key: the parameter.
@@ -80,42 +98,32 @@ class RawArguments:
         while part := (yield from value.piece()):
             yield lead + inside(part)
             lead = ""
-            self._source.settle()
-        if lead and not value.closed:
+        if not value.closed:
             return False
         self._empty = False
         yield lead + '"'
-        self._source.settle()
-        return value.closed
+        return True
 
     def _chosen(self, key: str, value: _Value, found: Sequence[str]) -> Written[bool]:
         """Write one of some texts: white space around it is no part of it."""
         raw = yield from value.whole()
-        if raw or value.closed:
-            text = raw if raw in found or raw.strip() not in found else raw.strip()
-            yield self._lead(key) + quoted(text)
-            self._empty = False
-            self._source.settle()
-        return value.closed
+        if not value.closed:
+            return False
+        text = raw if raw in found or raw.strip() not in found else raw.strip()
+        yield self._lead(key) + quoted(text)
+        self._empty = False
+        return True
 
     def _decoded(self, key: str, value: _Value, allowed: frozenset[str]) -> Written[bool]:
         raw = yield from value.whole()
-        written = decode(raw, allowed)
-        if written is None and (value.closed or _is_begun_text(raw, allowed)):
-            written = quoted(raw)
-        if written is not None:
-            yield self._lead(key) + written
-            self._empty = False
-            self._source.settle()
-        return value.closed
+        if not value.closed:
+            return False
+        yield self._lead(key) + (decode(raw, allowed, self._repairs) or quoted(raw))
+        self._empty = False
+        return True
 
     def _lead(self, key: str) -> str:
         return f"{'{' if self._empty else ','}{quoted(key)}:"
-
-
-def _is_begun_text(raw: str, allowed: frozenset[str]) -> bool:
-    """Tell whether a value that was cut off may be shown as a string."""
-    return "string" in allowed and raw.strip()[:1] not in {"", "{", "["}
 
 
 class _Value:
@@ -139,7 +147,7 @@ class _Value:
         while True:
             text = yield from self._next()
             if not text:
-                return ""
+                return "" if self.closed else self._rest()
             if self._framing == "space" and text.isspace():
                 self._tail.append(text)
                 continue
@@ -148,6 +156,11 @@ class _Value:
             self._tail = [text[kept:]]
             if kept:
                 return text[:kept]
+
+    def _rest(self) -> str:
+        """Return what was taken for framing: no end followed."""
+        rest, self._tail = "".join(self._tail), []
+        return rest
 
     def whole(self) -> Wait[str]:
         """Return all of the value."""

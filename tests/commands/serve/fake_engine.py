@@ -40,6 +40,7 @@ class Script:
     logprobs: tuple[Position, ...] | None = None
     reasoning_tokens: int = 0
     timing: Timing | None = None
+    repairs: tuple[str, ...] = ()
 
 
 @dataclass
@@ -189,5 +190,6 @@ def _play(script: Script, generation: Generation) -> None:
         decode_seconds=0.0,
         reasoning_tokens=script.reasoning_tokens,
         timing=script.timing,
+        repairs=script.repairs,
     )
     generation.put(Finished(reason=script.reason, usage=usage, logprobs=script.logprobs))

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from core.engine.events import Position, ReasoningDelta, TextDelta, TokenLogprob, ToolCallDelta
 from core.engine.parsing import Piece
-from core.engine.request import GrammarSpec, Thinking
+from core.engine.request import ChatPrompt, GrammarSpec, Thinking
 from core.errors import EngineFailed, QueueFull
 from tests.commands.serve.fake_engine import FakeEngine, Script
 from tests.commands.serve.live import wait_until
@@ -94,6 +94,36 @@ def test_a_call_is_streamed_piece_by_piece(client: httpx.Client, engine: FakeEng
         {},
     ]
     assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
+
+
+def test_repairs_are_listed_whole_and_streamed(client: httpx.Client, engine: FakeEngine) -> None:
+    engine.script = Script(pieces=CALL, reason="tool_calls", repairs=("quotes", "trailing_comma"))
+    for fields in ({}, {"n": 3}):
+        usage = client.post(CHAT, json={**GOOD, **fields, "tools": TOOLS}).json()["usage"]
+        assert usage["repairs"] == ["quotes", "trailing_comma"]
+        *others, last = _chunks(client, tools=TOOLS, **fields)
+        assert last["usage"]["repairs"] == ["quotes", "trailing_comma"]
+        assert not any("usage" in chunk for chunk in others)
+    engine.script = Script(pieces=CALL, reason="tool_calls")
+    assert "repairs" not in client.post(CHAT, json={**GOOD, "tools": TOOLS}).json()["usage"]
+    assert "repairs" not in _chunks(client, tools=TOOLS)[-1]["usage"]
+
+
+def test_damaged_arguments_are_passed_on(client: httpx.Client, engine: FakeEngine) -> None:
+    damaged = '{"cmd":"rm -rf "/srv/a b""}'
+    pieces = (
+        ToolCallDelta(index=0, id="call_1", name="run"),
+        ToolCallDelta(index=0, arguments=damaged),
+    )
+    engine.script = Script(pieces=pieces, reason="tool_calls")
+    (call,) = _message(client, tools=TOOLS)["tool_calls"]
+    assert call["function"]["arguments"] == damaged
+    result = {"role": "tool", "tool_call_id": "call_1", "content": "not JSON"}
+    back = [*GOOD["messages"], {"role": "assistant", "content": None, "tool_calls": [call]}, result]
+    assert client.post(CHAT, json={"messages": back}).status_code == 200
+    sent = engine.requests[-1].prompt
+    assert isinstance(sent, ChatPrompt)
+    assert sent.messages[1]["tool_calls"][0]["function"]["arguments"] == damaged
 
 
 def test_a_long_call_is_bridged_with_comments(client: httpx.Client, engine: FakeEngine) -> None:

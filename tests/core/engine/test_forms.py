@@ -23,7 +23,7 @@ from core.engine.request import (
     ToolUse,
 )
 from tests.core.engine.conftest import OpenEngine
-from tests.core.engine.tools.folding import Folded, fold
+from tests.core.engine.tools.folding import Folded, fold, is_json
 from tests.tiny import llama_config, make_model
 
 THINKS = (
@@ -141,3 +141,31 @@ def test_templates_without_system_messages_are_told_in_the_question(
 def test_the_engine_says_whether_forms_are_enforced(open_tiny: OpenEngine) -> None:
     assert open_tiny().info.forms
     assert not open_tiny(grammar=False).info.forms
+
+
+NOTE = Tool(
+    name="save_note",
+    parameters={
+        "type": "object",
+        "properties": {"path": {"type": "string"}, "body": {"type": "string"}},
+        "required": ["path", "body"],
+    },
+)
+
+
+def test_a_call_that_is_cut_by_the_limit_is_not_closed(
+    open_tiny: OpenEngine, tiny_folder: Path
+) -> None:
+    engine = open_tiny(tiny_folder)
+    tools = ToolUse(tools=(NOTE,), mode="required")
+    cut = 0
+    for seed, limit in enumerate(range(10, 130, 6)):
+        folded, end = ask(engine, seed=seed, tools=tools, max_tokens=limit)
+        if end.reason == "length" and folded.names:
+            cut += 1
+            last = folded.arguments[-1]
+            assert not is_json(last) or "body" in json.loads(last)
+        for arguments in folded.arguments if end.reason == "tool_calls" else ():
+            assert set(json.loads(arguments)) >= {"path", "body"}
+        assert end.usage.repairs == ()
+    assert cut

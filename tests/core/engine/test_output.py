@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from core.engine.events import ReasoningDelta, TextDelta
+import pytest
+
+from core.engine.events import ReasoningDelta, TextDelta, ToolCallDelta
 from core.engine.output import OutputPipeline
 from core.engine.reasoning import Channel, PlainText, ReasoningSplitter
+from tests.core.engine.tools.folding import parser
 
 THINK = Channel(opening="<think>", closing="</think>")
 
@@ -51,3 +54,30 @@ def test_a_stop_text_ends_reasoning_too_and_is_not_shown() -> None:
 
 def test_what_was_held_back_comes_with_the_end() -> None:
     assert run(pipeline("STOP"), "a <thi ST") == ("", "a <thi ST")
+
+
+@pytest.mark.parametrize(
+    ("text", "ended", "arguments", "cut"),
+    [
+        ("{'city': 'Rome'", True, '{"city": "Rome"}', False),
+        ("{'city': 'Rome'", False, "{'city': 'Rome'", True),
+        ("{'city': 'Rome'}}", False, '{"city": "Rome"}', False),
+        ("{'city': 'RomeEND", True, "{'city': 'Rome", True),
+        ('{"city": "Rome"}}END', True, '{"city": "Rome"}', False),
+    ],
+)
+def test_a_call_is_completed_only_if_the_model_ended_it(
+    text: str, ended: bool, arguments: str, cut: bool
+) -> None:
+    output = OutputPipeline(
+        decode=lambda tokens: bytes(tokens).decode(errors="replace"),
+        stops=["END"],
+        parser=ReasoningSplitter(THINK, parser("hermes"), inside=False),
+    )
+    pieces: list[object] = []
+    for token in f'<tool_call>{{"name": "get_weather", "arguments": {text}'.encode():
+        pieces.extend(output.push(token))
+    pieces.extend(output.flush(ended=ended))
+    assert "".join(p.arguments for p in pieces if isinstance(p, ToolCallDelta)) == arguments
+    assert (output.called, output.cut) == (True, cut)
+    assert output.repairs == (set() if cut or "'" not in text else output.repairs | {"quotes"})

@@ -18,7 +18,7 @@ from mlx_lm.utils import load_model
 
 from core.engine.decode import LeanGenerationBatch
 from core.engine.engine import Engine
-from core.engine.events import Finished, Position, ToolCallDelta
+from core.engine.events import CallEnd, Finished, Position, ToolCallDelta
 from core.engine.generation import Generation
 from core.engine.output import OutputPipeline
 from core.engine.reasoning import Channel, PlainText, ReasoningSplitter
@@ -243,29 +243,35 @@ def test_a_complete_constraint_ends_the_row(open_tiny: OpenEngine, limit: int) -
 
 
 class CallAtOnce:
-    """Reads a call from whatever comes first."""
+    """Reads a call from whatever comes first; at the limit the call is over if it `closes`."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, closes: bool) -> None:
         self._called = False
+        self._closes = closes
 
     def push(self, text: str) -> list[ToolCallDelta]:
         first, self._called = not self._called, True
         return [ToolCallDelta(index=0, id="call_1", name="f", arguments="{}")] if first else []
 
-    def flush(self) -> list[ToolCallDelta]:
-        return []
+    def flush(self, *, cut: bool) -> list[CallEnd]:
+        return [CallEnd(complete=not cut or self._closes, repairs=("quotes",))]
 
 
-@pytest.mark.parametrize(("length", "reason"), [(4, "tool_calls"), (None, "length")])
-def test_an_answer_that_called_says_so_unless_it_was_cut(
-    open_tiny: OpenEngine, length: int | None, reason: str
+@pytest.mark.parametrize(
+    ("length", "closes", "reason"),
+    [(4, False, "tool_calls"), (None, True, "tool_calls"), (None, False, "length")],
+)
+def test_an_answer_that_called_says_so_unless_a_call_was_cut(
+    open_tiny: OpenEngine, length: int | None, closes: bool, reason: str
 ) -> None:
     constraint = AllowOnly({65, 66}, length=length)
-    events = list(start(open_tiny(), "call", constraint, max_tokens=9, parser=CallAtOnce()))
+    parser = CallAtOnce(closes=closes)
+    events = list(start(open_tiny(), "call", constraint, max_tokens=9, parser=parser))
     told = [event for event in events if not isinstance(event, Position)]
     assert [type(event) for event in told] == [ToolCallDelta, Finished]
     assert isinstance(events[-1], Finished)
     assert events[-1].reason == reason
+    assert events[-1].usage.repairs == ("quotes",)
 
 
 def test_reasoning_tokens_are_counted(open_tiny: OpenEngine) -> None:

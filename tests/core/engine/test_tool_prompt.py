@@ -107,3 +107,12 @@ def test_calls_are_written_into_contents() -> None:
     ]
     (hermes,) = with_written_calls([message], None)
     assert hermes["content"].count("<tool_call>") == 2
+
+
+def test_damaged_arguments_are_written_as_they_are() -> None:
+    call = {"name": "f", "arguments": '{"cmd": "a "b""}'}
+    message = {"role": "assistant", "content": "", "tool_calls": [{"function": call}]}
+    (hermes,) = with_written_calls([message], None)
+    assert '"arguments": {"cmd": "a "b""}}' in hermes["content"]
+    (pythonic,) = with_written_calls([message], load_family("pythonic").write_calls)
+    assert '[f({"cmd": "a "b""})]' in pythonic["content"]

@@ -24,7 +24,10 @@ class CompletionTokensDetails(Struct, kw_only=True):
 
 
 class Usage(Struct, kw_only=True):
-    """What an answer took; each prompt counts once, however many choices it has."""
+    """What an answer took; each prompt counts once, however many choices it has.
+
+    `repairs` lists the kinds of repair that the markup of tool calls needed, if it needed some.
+    """
 
     prompt_tokens: int
     completion_tokens: int
@@ -32,6 +35,7 @@ class Usage(Struct, kw_only=True):
     prompt_tokens_details: PromptTokensDetails
     completion_tokens_details: CompletionTokensDetails | UnsetType = UNSET
     lane: Lane
+    repairs: list[str] | UnsetType = UNSET
 
 
 class TokenLogprob(Struct, kw_only=True):
@@ -72,7 +76,9 @@ class Called(Struct, kw_only=True):
     """A function that the answer calls."""
 
     name: str
-    arguments: Annotated[str, Meta(description="a JSON object")]
+    arguments: Annotated[
+        str, Meta(description="a JSON object, or what the model wrote instead of one")
+    ]
 
 
 class ToolCall(Struct, kw_only=True):

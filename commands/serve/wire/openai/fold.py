@@ -20,7 +20,7 @@ class FoldedCall:
 
     @property
     def arguments(self) -> str:
-        """A JSON object."""
+        """A JSON object, or what the model wrote instead of one."""
         return "".join(self.pieces)
 
 

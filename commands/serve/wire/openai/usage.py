@@ -38,4 +38,5 @@ def sum_usage(usages: Sequence[Usage], *, each: int, reasoning: bool) -> answers
         ),
         completion_tokens_details=details if reasoning else UNSET,
         lane=usages[0].lane,
+        repairs=sorted({kind for usage in usages for kind in usage.repairs}) or UNSET,
     )

@@ -27,7 +27,7 @@ def make_parser(tools: ToolUse, new_id: NewId) -> AnswerParser:
     return parse_answer({BEGIN: blocks.section(_call, END)}, tools, new_id)
 
 
-def _call(reading: Reading) -> Steps[bool | None]:
+def _call(reading: Reading) -> Steps[bool]:
     return (yield from blocks.sentinel_call(reading, _NOTATION))
 
 

@@ -18,7 +18,7 @@ from core.engine.parsing import AnswerParser
 from core.engine.request import Tool, ToolUse
 from core.engine.tools import formats
 from core.engine.tools.answer import Content, SteppedParser
-from core.engine.tools.arguments import read_object
+from core.engine.tools.arguments import read_arguments
 from core.engine.tools.calls import Calls, NewId, Reading, Steps
 from core.engine.tools.family import Family, Format, Message
 from core.engine.tools.history import with_objects
@@ -28,7 +28,8 @@ START, CHANNEL, MESSAGE = "<|start|>", "<|channel|>", "<|message|>"
 END, RETURN, CALL, CONSTRAIN = "<|end|>", "<|return|>", "<|call|>", "<|constrain|>"
 _ENDS = (END, RETURN, CALL)
 _SPECIAL = (START, CHANNEL, MESSAGE, CONSTRAIN, *_ENDS)
-_BETWEEN = Stops([START, CHANNEL, *_ENDS])
+_BETWEEN_MARKS = (START, CHANNEL, *_ENDS)
+_BETWEEN = Stops(_BETWEEN_MARKS)
 _WITHIN_HEADER = Stops(_SPECIAL)
 _RECIPIENT = re.compile(r"to=([^\s<]+)")
 _CHANNEL_NAME = re.compile(re.escape(CHANNEL) + r"\s*(\w+)")
@@ -59,7 +60,6 @@ class _Answer:
         while not (yield from self._source.ended()):
             text = yield from self._source.until(_BETWEEN)
             if text:
-                self._source.settle()
                 yield from self._say(text)
             elif not (yield from self._end()):
                 yield from self._message()
@@ -71,7 +71,6 @@ class _Answer:
         """Read the end of a message."""
         for mark in _ENDS:
             if (yield from self._source.skip(mark)):
-                self._source.settle()
                 return True
         return False
 
@@ -122,18 +121,15 @@ class _Answer:
         return self._may_call and (name != recipient or self._reading.calls.known(name))
 
     def _call(self, name: str) -> Steps[None]:
-        yield from self._reading.announce(name)
-        good = yield from self._reading.stream(read_object(self._source))
-        yield from self._source.white()
-        spoiled = self._source.left or not (yield from self._source.ended())
-        left = self._source.unsettled()
-        if left.strip() and spoiled and not good:
-            yield from self._say(left)
-        yield from self._body(thought=False)
+        reading = self._reading
+        reading.start(*_BETWEEN_MARKS)
+        yield from reading.announce(name)
+        reading.begin()
+        good = yield from reading.stream(read_arguments(reading, optional=True))
+        yield from reading.finish(good=good)
 
     def _body(self, *, thought: bool) -> Steps[None]:
         while text := (yield from self._source.until(_BETWEEN)):
-            self._source.settle()
             yield from self._think(text) if thought else self._say(text)
 
     def _think(self, text: str) -> Steps[None]:

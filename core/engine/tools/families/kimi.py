@@ -33,13 +33,15 @@ def make_parser(tools: ToolUse, new_id: NewId) -> AnswerParser:
     return parse_answer({BEGIN: blocks.section(_call, END), CALL: _lone_call}, tools, new_id)
 
 
-def _call(reading: Reading) -> Steps[bool | None]:
-    if not (yield from reading.source.skip(CALL)):
-        return None
-    return (yield from _lone_call(reading))
+def _call(reading: Reading) -> Steps[bool]:
+    return (yield from reading.source.skip(CALL)) and (yield from _lone_call(reading))
 
 
 def _lone_call(reading: Reading) -> Steps[bool]:
+    return (yield from blocks.marked_call(_named_call, CALL_END, CALL, END)(reading))
+
+
+def _named_call(reading: Reading) -> Steps[bool]:
     source = reading.source
     yield from source.white()
     identity = yield from blocks.name_ahead(reading)
@@ -47,8 +49,7 @@ def _lone_call(reading: Reading) -> Steps[bool]:
     if not identity or not (yield from source.skip(ARGUMENTS)):
         return False
     name = _NUMBER.sub("", identity).removeprefix("functions.")
-    good = yield from blocks.named_arguments(reading, name)
-    return (yield from blocks.mended(reading, CALL_END)) or good
+    return (yield from blocks.named_arguments(reading, name))
 
 
 def call_format(tools: ToolUse) -> Format:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from core.engine.parsing import AnswerParser
 from core.engine.request import Tool, ToolUse
-from core.engine.tools import blocks, formats, pythonic
+from core.engine.tools import formats, pythonic
 from core.engine.tools.answer import parse_answer
 from core.engine.tools.calls import NewId, Reading, Steps
 from core.engine.tools.envelope import Envelope
@@ -29,33 +29,47 @@ def make_parser(tools: ToolUse, new_id: NewId) -> AnswerParser:
 
 
 def _tagged(reading: Reading) -> Steps[bool]:
-    source = reading.source
-    yield from source.white()
-    if (yield from source.skip("[")):
-        return (yield from pythonic.bare_list(reading))
-    if (yield from source.skip("{")):
-        return (yield from _object(reading))
-    return (yield from pythonic.call(reading))
+    reading.start()
+    good = yield from _calls(reading)
+    return (yield from reading.finish(good=good, loose=True))
 
 
 def _between(reading: Reading) -> Steps[bool]:
-    good = yield from _tagged(reading)
-    return (yield from blocks.mended(reading, END)) or good
+    reading.start(END)
+    good = yield from _calls(reading)
+    done = yield from reading.finish(good=good, loose=True)
+    if done:
+        yield from reading.source.skip_end(END)
+    return done
 
 
 def _object(reading: Reading) -> Steps[bool]:
+    reading.start()
+    good = yield from _objects(reading)
+    return (yield from reading.finish(good=good, loose=True))
+
+
+def _calls(reading: Reading) -> Steps[bool]:
+    source = reading.source
+    yield from source.white()
+    if (yield from source.skip("[")):
+        return (yield from pythonic.calls(reading, bare=True))
+    if (yield from source.skip("{")):
+        return (yield from _objects(reading))
+    return (yield from pythonic.call(reading))
+
+
+def _objects(reading: Reading) -> Steps[bool]:
     """Read an object from behind its brace, and more of them after semicolons."""
     source = reading.source
-    good = yield from Envelope(reading, bare=True, opened=True).read()
-    while good:
-        yield from source.white()
+    while (yield from Envelope(reading, bare=True, opened=True).read()):
+        yield from reading.gap()
         if not (yield from source.skip(";")):
             return True
         yield from source.white()
+        source.hold()
         if not (yield from source.skip("{")):
             return False
-        source.hold()
-        good = yield from Envelope(reading, bare=True, opened=True).read()
     return False
 
 

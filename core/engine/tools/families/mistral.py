@@ -8,21 +8,19 @@ in what it enforces. Ids of calls in the history have exactly nine letters and d
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from core.engine.parsing import AnswerParser
 from core.engine.request import Tool, ToolUse
-from core.engine.tools import blocks, formats
+from core.engine.tools import blocks, formats, pythonic
 from core.engine.tools.answer import parse_answer
-from core.engine.tools.calls import NewId, Reading, Steps
+from core.engine.tools.calls import LONGEST_NAME, NAME, NewId, Reading, Steps
 from core.engine.tools.envelope import Envelope
 from core.engine.tools.family import Family, Format, Message
 from core.engine.tools.history import with_objects, with_short_ids
 from core.engine.tools.tolerant import quoted
 
 BEGIN, ARGUMENTS, CALL_ID = "[TOOL_CALLS]", "[ARGS]", "[CALL_ID]"
-_SEPARATORS = re.compile(r"[\s,;]+")
 
 
 def make_parser(tools: ToolUse, new_id: NewId) -> AnswerParser:
@@ -32,32 +30,26 @@ def make_parser(tools: ToolUse, new_id: NewId) -> AnswerParser:
 
 def _body(reading: Reading) -> Steps[bool]:
     source = reading.source
+    reading.start(BEGIN)
     yield from source.white()
     if (yield from source.skip("[")):
-        return (yield from _list(reading))
-    if (yield from source.starts("{")):
-        return (yield from Envelope(reading).read())
-    good = yield from _named(reading)
-    while good:
-        yield from source.white()
-        if (yield from source.ended()) or (yield from source.starts(BEGIN)):
-            return True
-        source.hold()
+        good = yield from pythonic.calls(reading, bare=False)
+    elif (yield from source.starts("{")):
+        good = yield from Envelope(reading).read()
+    else:
         good = yield from _named(reading)
-    return good
+        while good and (yield from _is_named(reading)):
+            good = yield from _named(reading)
+    return (yield from reading.finish(good=good, loose=True))
 
 
-def _list(reading: Reading) -> Steps[bool]:
+def _is_named(reading: Reading) -> Steps[bool]:
+    """Tell whether one more call follows, with no marker before it."""
     source = reading.source
-    good = True
-    while good:
-        yield from source.skip_run(_SEPARATORS)
-        if (yield from source.skip("]")):
-            return blocks.settled(reading)
-        if not source.held:
-            source.hold()
-        good = (yield from source.starts("{")) and (yield from Envelope(reading).read())
-    return (yield from blocks.mended(reading, "]"))
+    yield from reading.gap()
+    name = yield from source.ahead(NAME, LONGEST_NAME)
+    behind = (yield from source.peek(len(name) + len(CALL_ID)))[len(name) :]
+    return bool(name) and (behind.startswith(ARGUMENTS) or behind == CALL_ID)
 
 
 def _named(reading: Reading) -> Steps[bool]:

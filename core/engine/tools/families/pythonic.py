@@ -26,11 +26,12 @@ def make_parser(tools: ToolUse, new_id: NewId) -> AnswerParser:
 
 def _body(reading: Reading) -> Steps[bool]:
     source = reading.source
+    reading.start(END)
     yield from source.white()
     if not (yield from source.skip("[")):
         return False
     good = yield from pythonic.calls(reading, bare=False)
-    return (yield from blocks.mended(reading, END)) or good
+    return (yield from blocks.ended(reading, END, good=good))
 
 
 def call_format(tools: ToolUse) -> Format:
@@ -54,6 +55,8 @@ def write_calls(calls: Sequence[Mapping[str, Any]]) -> str:
 
 def _written(call: Mapping[str, Any]) -> str:
     arguments = call.get("arguments")
+    if isinstance(arguments, str):  # not JSON: as it was written
+        return f"{call['name']}({arguments})"
     named = arguments.items() if isinstance(arguments, Mapping) else ()
     return (
         f"{call['name']}({', '.join(f'{key}={pythonic.literal(value)}' for key, value in named)})"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import cache
 
 import pytest
@@ -58,3 +59,21 @@ def test_an_agent_is_understood_at_every_turn(case: Case) -> None:
                 *asked,
                 *written[:-1],
             ]
+
+
+DAMAGED = '{"path": "a "b"", <x>'
+
+
+@of_each_family
+def test_damaged_arguments_are_shown_as_text(case: Case) -> None:
+    call = {"id": "call_00", "type": "function"}
+    function = {"name": "edit", "arguments": DAMAGED}
+    told: Message = {
+        "role": "assistant",
+        "content": "",
+        "tool_calls": [call | {"function": function}],
+    }
+    history: list[Message] = [{"role": "user", "content": "Edit."}, told, *results(told)]
+    model = model_of(case)
+    shown = bytes(n for n in model.shown(history) if n < 256).decode()
+    assert DAMAGED in shown or json.dumps(DAMAGED)[1:-1] in shown

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from core.engine.events import ReasoningDelta, TextDelta
-from core.engine.parsing import AnswerParser, Piece
+from core.engine.events import CallEnd, ReasoningDelta, TextDelta
+from core.engine.parsing import AnswerParser, Found
 from core.engine.request import Tool, ToolUse
 from core.engine.tools.choose import load_family
 
@@ -70,8 +71,19 @@ class Folded:
     arguments: list[str] = field(default_factory=list)
     ids: list[str] = field(default_factory=list)
     order: list[str] = field(default_factory=list)
+    repairs: set[str] = field(default_factory=set)
+    complete: list[bool] = field(default_factory=list)
+    """For each call whether it ended by itself."""
+    cut: bool = False
+    """Whether the answer ended within a call, or within what may have become one."""
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: Found) -> None:
+        if isinstance(piece, CallEnd):
+            self.repairs |= set(piece.repairs)
+            self.cut = not piece.complete
+            if len(self.complete) < len(self.names):
+                self.complete.append(piece.complete)
+            return
         if isinstance(piece, TextDelta | ReasoningDelta):
             assert piece.text
             kind = "content" if isinstance(piece, TextDelta) else "reasoning"
@@ -93,7 +105,7 @@ class Folded:
             self.order.append(kind)
 
 
-def fold(pieces: Iterable[Piece]) -> Folded:
+def fold(pieces: Iterable[Found]) -> Folded:
     folded = Folded()
     for piece in pieces:
         folded.add(piece)
@@ -105,13 +117,31 @@ def parser(family: str, tools: ToolUse = TOOLS) -> AnswerParser:
     return load_family(family).make_parser(tools, lambda: f"call_{next(numbers):x}")
 
 
-def events(family: str, parts: Sequence[str], tools: ToolUse = TOOLS) -> list[Piece]:
+def events(
+    family: str, parts: Sequence[str], tools: ToolUse = TOOLS, *, cut: bool = False
+) -> list[Found]:
     reader = parser(family, tools)
-    return [*(piece for part in parts for piece in reader.push(part)), *reader.flush()]
+    return [*(piece for part in parts for piece in reader.push(part)), *reader.flush(cut=cut)]
 
 
-def parse(family: str, parts: str | Sequence[str], tools: ToolUse = TOOLS) -> Folded:
-    return fold(events(family, [parts] if isinstance(parts, str) else parts, tools))
+def parse(
+    family: str, parts: str | Sequence[str], tools: ToolUse = TOOLS, *, cut: bool = False
+) -> Folded:
+    """Return the whole answer; `cut`: the limit of tokens ended it, not the model."""
+    return fold(events(family, [parts] if isinstance(parts, str) else parts, tools, cut=cut))
+
+
+def is_json(text: str) -> bool:
+    """Return whether a JSON parser takes a text."""
+    try:
+        json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def tool(parameters: Any, name: str = "f") -> ToolUse:

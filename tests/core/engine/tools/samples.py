@@ -6,7 +6,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-Call = tuple[str, dict[str, Any]]
+Call = tuple[str, dict[str, Any] | str]
+"""A name and its arguments; a text: they are no JSON object and go out as they were written."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +19,7 @@ class Sample:
     calls: tuple[Call, ...] = ()
     content: str = ""
     reasoning: str = ""
+    repairs: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.family}: {self.text[:60]!r}"
@@ -48,31 +50,37 @@ HERMES = (
         "<tool_call>{'name': 'get_weather', 'arguments': {'city': 'Paris', 'metric': True,}}"
         "</tool_call>",
         (("get_weather", {"city": "Paris", "metric": True}),),
+        repairs=("python_literal", "quotes", "trailing_comma"),
     ),
     Sample(
         "hermes",
         '<tool_call>```json\n{"name":"get_weather","arguments":{"city":"Paris"}}\n```</tool_call>',
         (PARIS,),
+        repairs=("code_fence",),
     ),
     Sample(
         "hermes",
         '<tool_call>{"name":"get_weather","arguments":{"city":"Paris","days":3}',
         (PARIS3,),
+        repairs=("closing_brackets",),
     ),
     Sample(
         "hermes",
         '<tool_call>{"name":"get_weather","arguments":{"city":"Paris","days":3}</tool_call>',
         (PARIS3,),
+        repairs=("closing_brackets",),
     ),
     Sample(
         "hermes",
         '<tool_call>{"arguments":{"name":"get_weather","city":"Paris"}}</tool_call>',
         (PARIS,),
+        repairs=("lifted_name",),
     ),
     Sample(
         "hermes",
         '<tool_call>{"arguments":{"name":"get_weather","arguments":{"city":"Paris"}}}</tool_call>',
         (PARIS,),
+        repairs=("lifted_name",),
     ),
     Sample(
         "hermes",
@@ -112,16 +120,27 @@ HERMES = (
         '{"city": "Paris"}}}</tool_call>',
         (PARIS,),
     ),
-    Sample("hermes", '<tool_call>{"name": "get_weather", "city": "Paris"}</tool_call>', (PARIS,)),
+    Sample(
+        "hermes",
+        '<tool_call>{"name": "get_weather", "city": "Paris"}</tool_call>',
+        (PARIS,),
+        repairs=("lifted_arguments",),
+    ),
     Sample("hermes", '<tool_call>{"name": "ping", "arguments": {}}</tool_call>', (PING,)),
     Sample("hermes", '<tool_call>{"name": "ping", "arguments": null}</tool_call>', (PING,)),
     Sample("hermes", '<tool_call>{"name": "ping", "arguments": ""}</tool_call>', (PING,)),
-    Sample("hermes", '<tool_call>{name: " functions.ping", arguments: {}}</tool_call>', (PING,)),
+    Sample(
+        "hermes",
+        '<tool_call>{name: " functions.ping", arguments: {}}</tool_call>',
+        (PING,),
+        repairs=("quotes",),
+    ),
     Sample("hermes", '<tool_call>{"name":"launch","arguments":{"x":1}}</tool_call>', (UNKNOWN,)),
     Sample(
         "hermes",
         '<tool_call>Here: {"name": "get_weather", "arguments": {"city": "Paris"}}</tool_call>',
         (PARIS,),
+        repairs=("prose_prefix",),
     ),
     Sample(
         "hermes",
@@ -144,8 +163,55 @@ HERMES = (
     Sample(
         "hermes",
         '<tool_call>{"name": "get_weather", "arguments": {"city": "Paris", "days" oops}} end',
+        (("get_weather", '{"city": "Paris", "days" oops}} end'),),
+    ),
+    Sample(
+        "hermes",
+        '<tool_call>{"name":"run","arguments":{"cmd":"tar cf "/srv/x y"","n":2}}</tool_call> ok',
+        (("run", '{"cmd":"tar cf "/srv/x y"","n":2}'),),
+        "ok",
+    ),
+    Sample(
+        "hermes",
+        '<tool_call>{"name":"run","arguments":{"cmd":"echo "}} > a; cat {b"}}</tool_call>',
+        (("run", '{"cmd":"echo "}} > a; cat {b"}'),),
+    ),
+    Sample(
+        "hermes",
+        "<tool_call>{\"name\":\"run\",\"arguments\":{'cmd': 'don't', 'n': 2}}</tool_call>",
+        (("run", "{'cmd': 'don't', 'n': 2}"),),
+    ),
+    Sample(
+        "hermes",
+        '<tool_call>{"name":"run","arguments":"{\\"cmd\\": \\"rm \\"x\\"\\"}"}</tool_call>',
+        (("run", '{"cmd": "rm "x""}'),),
+    ),
+    Sample(
+        "hermes",
+        '<tool_call>{"name":"get_weather","arguments":["Oslo"]}</tool_call>',
+        (("get_weather", '["Oslo"]'),),
+    ),
+    Sample(
+        "hermes",
+        '<tool_call>{"name":"run","arguments":{"re":"\\d","n":[1,,2], .5}}</tool_call>',
+        (("run", '{"re":"\\d","n":[1,,2], .5}'),),
+    ),
+    Sample(
+        "hermes",
+        '<tool_call>{"name":"get_weather","arguments":{"city":"Paris"},"days":3}</tool_call>',
+        (("get_weather", '{"city":"Paris"},"days":3'),),
+    ),
+    Sample(
+        "hermes",
+        '<tool_call>{"name":"get_weather","arguments":{"city":"Paris"}}}]</tool_call>',
         (PARIS,),
-        ', "days" oops}} end',
+        repairs=("extra_brackets",),
+    ),
+    Sample(
+        "hermes",
+        '<tool_call>{"name":"edit","arguments":{"path":"a","text":"1\n\t2"}}</tool_call>',
+        (("edit", {"path": "a", "text": "1\n\t2"}),),
+        repairs=("control_characters",),
     ),
     Sample(
         "hermes",
@@ -168,6 +234,7 @@ QWEN = (
         "<tool_call>\n<function=get_weather>\n<parameter=city>\n007\n</parameter>\n"
         "<parameter=metric>\nTrue\n</parameter>\n</function>\n</tool_call>",
         (("get_weather", {"city": "007", "metric": True}),),
+        repairs=("python_literal",),
     ),
     Sample(
         "qwen",
@@ -216,6 +283,7 @@ QWEN = (
         "<tool_call>\n<function=edit>\n<parameter=path>\n</para </parameter\n</parameter>\n"
         "<parameter=edits>\n[{'a': True}, None,]\n</parameter>\n</function>\n</tool_call>",
         (("edit", {"path": "</para </parameter", "edits": [{"a": True}, None]}),),
+        repairs=("python_literal", "quotes", "trailing_comma"),
     ),
     Sample(
         "qwen",
@@ -238,12 +306,19 @@ QWEN = (
         "<parameter=days>\nthree\n</parameter>\n</tool_call>\nDone.",
         (("get_weather", {"city": "Paris", "days": "three"}),),
         "Done.",
+        repairs=("closing_tags",),
     ),
     Sample(
         "qwen",
         "<tool_call>\n<function=get_weather>\n<parameter=city>\nParis\n</parameter>\nwell, no",
-        (PARIS,),
-        "well, no",
+        (("get_weather", '{"city":"Paris"\nwell, no'),),
+    ),
+    Sample(
+        "qwen",
+        "<tool_call>\n<function=edit>\n<parameter=text>\nsay </parameter> so\n</parameter>\n"
+        "</function>\n</tool_call>\nDone.",
+        (("edit", '{"text":"say " so\n</parameter>'),),
+        "Done.",
     ),
 )
 
@@ -332,6 +407,12 @@ MISTRAL = (
         "mistral",
         '[TOOL_CALLS][{"name": "get_weather", "arguments": {"city": "Paris"}}',
         (PARIS,),
+        repairs=("closing_brackets",),
+    ),
+    Sample(
+        "mistral_args",
+        '[TOOL_CALLS]run[ARGS]{"cmd": "echo "}" > {f}"}',
+        (("run", '{"cmd": "echo "}" > {f}"}'),),
     ),
 )
 
@@ -346,6 +427,7 @@ LLAMA = (
         "llama",
         "\n[edit(path='it\\'s', edits=[{'a': None}, [1.5,]]), ping()]",
         (("edit", {"path": "it's", "edits": [{"a": None}, [1.5]]}), PING),
+        repairs=("trailing_comma",),
     ),
     Sample("llama", '{"name": "get_weather", "parameters": {"city": "Paris"}}', (PARIS,)),
     Sample(
@@ -379,7 +461,18 @@ LLAMA = (
     Sample("llama", 'Say {"name": "ping"} so.', content='Say {"name": "ping"} so.'),
     Sample("llama", "[get_weather]\n- [ ] todo", content="[get_weather]\n- [ ] todo"),
     Sample("llama", '[{"name": "ping", "parameters": {}}]', (PING,)),
-    Sample("llama", '[get_weather("Paris")] no', (("get_weather", {}),), '"Paris")] no'),
+    Sample("llama", '[get_weather("Paris")] no', (("get_weather", '"Paris")] no'),)),
+    Sample(
+        "llama",
+        '{"name": "ping", "parameters": {}}\nI have called it.',
+        (PING,),
+        "I have called it.",
+    ),
+    Sample(
+        "llama",
+        '{"name": "edit", "parameters": {"path": "a"}} > b"}}',
+        (("edit", '{"path": "a"}} > b"}'),),
+    ),
 )
 
 PYTHONIC = (
@@ -396,7 +489,18 @@ PYTHONIC = (
         "ok",
     ),
     Sample("pythonic", "<|tool_call_start|>[ping()]<|tool_call_end|>", (PING,)),
-    Sample("pythonic", "<|tool_call_start|>[get_weather(city='Oslo'", (OSLO,)),
+    Sample(
+        "pythonic",
+        "<|tool_call_start|>[get_weather(city='Oslo'",
+        (OSLO,),
+        repairs=("closing_brackets",),
+    ),
+    Sample(
+        "pythonic",
+        '<|tool_call_start|>[edit(path="a", text="say "so"")]<|tool_call_end|>ok',
+        (("edit", '{"path":"a","text":"say "so""'),),
+        "ok",
+    ),
     Sample("pythonic", "[ping()]", (PING,)),
 )
 
@@ -417,6 +521,13 @@ GEMMA = (
         "gemma",
         "<|tool_call>call:get_weather{city:New York}<tool_call|>",
         (("get_weather", {"city": "New York"}),),
+        repairs=("quotes",),
+    ),
+    Sample(
+        "gemma",
+        "<|tool_call>call:get_weather{city:New York, NY}<tool_call|>ok",
+        (("get_weather", '{"city":"New York", NY}'),),
+        "ok",
     ),
     Sample("gemma", '<|tool_call>call:get_weather{"city": "Paris"}<tool_call|>', (PARIS,)),
     Sample("gemma", "<|tool_call>nothing", content="<|tool_call>nothing"),
@@ -453,6 +564,14 @@ KIMI = (
         "kimi",
         '<|tool_call_begin|>functions.launch:0<|tool_call_argument_begin|>{"x": 1<|tool_call_end|>',
         (UNKNOWN,),
+        repairs=("closing_brackets",),
+    ),
+    Sample(
+        "kimi",
+        "<|tool_call_begin|>functions.launch:0<|tool_call_argument_begin|>"
+        '{"x": "a "b""}<|tool_call_end|>ok',
+        (("launch", '{"x": "a "b""}'),),
+        "ok",
     ),
     Sample("kimi", "<|tool_calls_section_begin|>?", content="<|tool_calls_section_begin|>?"),
 )
@@ -479,6 +598,13 @@ DEEPSEEK = (
         "ping\n"
         "```json\n{}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>",
         (PARIS, PING),
+    ),
+    Sample(
+        "deepseek_v3",
+        "<｜tool▁calls▁begin｜><｜tool▁call▁begin｜>function<｜tool▁sep｜>launch\n```json\n"
+        '{"x": "a "b""}\n```<｜tool▁call▁end｜><｜tool▁calls▁end｜>ok',
+        (("launch", '{"x": "a "b""}'),),
+        "ok",
     ),
     Sample("deepseek", "<｜tool▁calls▁begin｜> hm", content="<｜tool▁calls▁begin｜> hm"),
     Sample(
@@ -571,6 +697,7 @@ HARMONY = (
         " to=functions.get_weather<|channel|>commentary <|constrain|>json<|message|>"
         '{"city": "Oslo"',
         (OSLO,),
+        repairs=("closing_brackets",),
     ),
     Sample(
         "harmony",
@@ -589,8 +716,7 @@ HARMONY = (
     Sample(
         "harmony",
         "<|channel|>commentary to=functions.ping <|constrain|>json<|message|>{} really<|call|>",
-        (PING,),
-        "really",
+        (("ping", "{} really"),),
     ),
 )
 

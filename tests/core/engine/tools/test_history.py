@@ -47,6 +47,9 @@ def test_arguments(family: str) -> None:
         assert json.loads(found) == {"city": "Paris"}
     else:
         assert found == {"city": "Paris"}
+    for damaged in ("{'a': 1,}", '{"cmd": "a "b""}', "[1]", "Paris"):
+        call = prepared(family, damaged)[1]["tool_calls"][0]
+        assert call["function"]["arguments"] == damaged
 
 
 @pytest.mark.parametrize(
@@ -56,13 +59,15 @@ def test_arguments(family: str) -> None:
         (None, {}),
         ("{}", {}),
         ({"a": 1}, {"a": 1}),
-        ("{'a': 1", {"arguments": "{'a': 1"}),
-        ("{'a': 1,}", {"a": 1}),
-        ("[1]", {"arguments": "[1]"}),
-        ("Paris", {"arguments": "Paris"}),
+        ("{'a': 1", "{'a': 1"),
+        ("{'a': 1,}", "{'a': 1,}"),
+        ("[1]", "[1]"),
+        ("Paris", "Paris"),
+        ('{"a": "\\ud83d"}', '{"a": "\\ud83d"}'),
+        ("[" * 100_000, "[" * 100_000),
     ],
 )
-def test_what_is_no_object(arguments: Any, expected: Any) -> None:
+def test_what_is_no_object_stays_text(arguments: Any, expected: Any) -> None:
     call = prepared("hermes", arguments)[1]["tool_calls"][0]
     assert call["function"]["arguments"] == expected
 

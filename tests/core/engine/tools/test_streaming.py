@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from core.engine.events import ReasoningDelta, TextDelta, ToolCallDelta
-from core.engine.parsing import Piece
+from core.engine.events import CallEnd, ReasoningDelta, TextDelta, ToolCallDelta
+from core.engine.parsing import Found
 from tests.core.engine.tools.folding import parser
 from tests.core.engine.tools.samples import SAMPLES, Sample
 
 
-def pushed(family: str, *parts: str) -> list[list[Piece]]:
+def pushed(family: str, *parts: str) -> list[list[Found]]:
     reader = parser(family)
     return [*(list(reader.push(part)) for part in parts), list(reader.flush())]
+
+
+def ended(*repairs: str) -> CallEnd:
+    return CallEnd(complete=True, repairs=repairs)
 
 
 def opened(index: int, name: str) -> ToolCallDelta:
@@ -35,12 +39,44 @@ def test_a_name_goes_out_at_once_and_strings_as_they_grow() -> None:
         "}}</tool_call>",
     ) == [
         [TextDelta(text="Look."), opened(0, "get_weather")],
-        [more('{"city":"P')],
+        [more('{"city": "P')],
         [more("ar")],
         [more('is"')],
         [],
         [],
-        [more(',"days":12}')],
+        [more(', "days": 12}'), ended()],
+        [],
+    ]
+
+
+def test_from_the_first_repair_on_arguments_wait_for_the_end_of_the_call() -> None:
+    assert pushed(
+        "hermes",
+        '<tool_call>{"name": "edit", "arguments": {"path": "a", ',
+        "'text': 'b",
+        "c', }}",
+        "</tool_call>",
+    ) == [
+        [opened(0, "edit"), more('{"path": "a"')],
+        [],
+        [],
+        [more(', "text": "bc" }'), ended("quotes", "trailing_comma")],
+        [],
+    ]
+
+
+def test_damaged_arguments_go_on_as_they_were_written() -> None:
+    assert pushed(
+        "hermes",
+        '<tool_call>{"name": "edit", "arguments": {"path": "a',
+        '"b", ',
+        '"text": "c"}}',
+        "</tool_call>",
+    ) == [
+        [opened(0, "edit"), more('{"path": "a')],
+        [more('"')],
+        [],
+        [more('b", "text": "c"}'), ended()],
         [],
     ]
 
@@ -60,7 +96,7 @@ def test_values_between_tags_go_out_as_they_grow() -> None:
         [],
         [more('\\na \\"b\\"')],
         [],
-        [more('"}')],
+        [more('"}'), ended()],
         [],
     ]
 
@@ -68,7 +104,7 @@ def test_values_between_tags_go_out_as_they_grow() -> None:
 def test_arguments_wait_for_the_name() -> None:
     assert pushed(
         "hermes", '<tool_call>{"arguments": {"city": "Paris"}', ', "name": "get_weather"}'
-    ) == [[], [opened(0, "get_weather"), more('{"city":"Paris"}')], []]
+    ) == [[], [opened(0, "get_weather"), more('{"city": "Paris"}')], [ended()]]
 
 
 def test_text_goes_out_at_once_but_for_what_may_be_markup() -> None:
