@@ -192,11 +192,10 @@ class Grammars:
             return self._texts
 
     def _compiler(self, plan: Plan, texts: TokenTexts) -> tuple[Any, Tokens]:
-        json = plan.kind in ("json", "json_schema")
         with self._making:
-            key = (json, texts.marks_in(plan.calls))
+            key = (plan.json, texts.marks_in(plan.calls))
             if key not in self._compilers:
-                tokens = texts.tokens(json=json, marks=key[1])
+                tokens = texts.tokens(json=plan.json, marks=key[1])
                 self._compilers[key] = (make_compiler(self._xgrammar, tokens), tokens)
             return self._compilers[key]
 

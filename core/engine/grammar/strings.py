@@ -1,0 +1,140 @@
+"""The texts that a string schema allows, as a tree or an automaton. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from core.engine.grammar import codepoints as cp
+from core.engine.grammar.automaton import (
+    Automaton,
+    TooComplex,
+    both,
+    from_regex,
+    from_words,
+    of_length,
+    opposite,
+)
+from core.engine.grammar.formats import find_format
+from core.engine.grammar.regex import Chars, Node, Repeat, Run, search
+from core.engine.grammar.screen import NotPossible
+
+Texts: TypeAlias = Node | Automaton
+ANYTHING = Repeat(node=Chars(ranges=cp.ANY), least=0, most=None)
+
+
+def texts_of(schema: Mapping[str, Any], unenforced: set[str]) -> Texts:
+    """Return the texts of a schema of type string.
+
+    Args:
+        schema: made ready.
+        unenforced: gets the keywords that would make it too complex.
+
+    Raises:
+        NotPossible: a keyword is malformed, or a pattern cannot be expressed.
+    """
+    parts = _patterns(schema, unenforced)
+    least, most = whole(schema.get("minLength", 0)), _most(schema)
+    gone = schema.get("except", [])
+    if len(parts) <= 1 and not gone:
+        tree = parts[0][1] if parts else ANYTHING
+        counted = tree if (least, most) == (0, None) else _count(tree, least, most)
+        if counted is not None:
+            return counted
+    return _joined(parts, gone, (least, most), unenforced)
+
+
+def automaton_of(texts: Texts) -> Automaton:
+    """Return texts as an automaton.
+
+    Raises:
+        TooComplex: it would have too many states.
+    """
+    return texts if isinstance(texts, Automaton) else from_regex(texts)
+
+
+def whole(number: Any) -> int:
+    """Return a count, which JSON may write as `2.0`.
+
+    Raises:
+        NotPossible: it is not one.
+    """
+    if isinstance(number, bool) or number != int(number) or not 0 <= number < 2**31:
+        raise NotPossible("a limit of the schema is not a whole number")
+    return int(number)
+
+
+def _most(schema: Mapping[str, Any]) -> int | None:
+    return whole(schema["maxLength"]) if "maxLength" in schema else None
+
+
+def _patterns(schema: Mapping[str, Any], unenforced: set[str]) -> list[tuple[str, Node]]:
+    """Return each pattern and format with its keyword."""
+    found = [
+        ("pattern", tree)
+        for one in _listed(schema, "pattern")
+        if (tree := _search(one, unenforced))
+    ]
+    for name in _listed(schema, "format"):
+        if (tree := find_format(name)) is not None:
+            found.append(("format", tree))
+    return found
+
+
+def _search(pattern: Any, unenforced: set[str]) -> Node | None:
+    if not isinstance(pattern, str):
+        raise NotPossible("the schema is malformed")
+    return search(pattern)
+
+
+def _listed(schema: Mapping[str, Any], keyword: str) -> list[Any]:
+    value = schema.get(keyword, [])
+    return value if isinstance(value, list) else [value]
+
+
+def _count(tree: Node, least: int, most: int | None) -> Node | None:
+    """Return a repeated character, repeated within limits; None: it is something else."""
+    node = tree.parts[0] if isinstance(tree, Run) and len(tree.parts) == 1 else tree
+    if not isinstance(node, Repeat) or not isinstance(node.node, Chars):
+        return None
+    least = max(least, node.least)
+    limits = [limit for limit in (most, node.most) if limit is not None]
+    most = min(limits) if limits else None
+    if most is not None and most < least:
+        return Chars(ranges=())
+    return Repeat(node=node.node, least=least, most=most)
+
+
+def _joined(
+    parts: list[tuple[str, Node]],
+    gone: list[dict[str, Any]],
+    length: tuple[int, int | None],
+    unenforced: set[str],
+) -> Texts:
+    """Return what all keywords allow; those that make it too complex are left out and named."""
+    steps: list[tuple[str, Callable[[Automaton | None], Automaton]]] = [
+        (word, lambda found, tree=tree: _and(found, from_regex(tree))) for word, tree in parts
+    ]
+    steps += [("not", lambda found, no=no: _and(found, opposite(_forbidden(no)))) for no in gone]
+    if length != (0, None):
+        word = "minLength" if length[1] is None else "maxLength"
+        steps.append((word, lambda found: of_length(found or from_regex(ANYTHING), *length)))
+    found: Automaton | None = None
+    for word, step in steps:
+        try:
+            found = step(found)
+        except TooComplex:
+            unenforced.add(word)
+    if found is None:
+        return parts[0][1] if parts else ANYTHING
+    return found
+
+
+def _and(found: Automaton | None, other: Automaton) -> Automaton:
+    return other if found is None else both(found, other)
+
+
+def _forbidden(negated: dict[str, Any]) -> Automaton:
+    if "enum" in negated:
+        return from_words(negated["enum"])
+    return from_regex(search(negated["pattern"]))
