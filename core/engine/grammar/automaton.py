@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TypeAlias, TypeVar
 
 from core.engine.grammar import codepoints as cp
@@ -223,7 +224,7 @@ def _split(
     open_: dict[int, int] = {}
     found: dict[frozenset[int], list[cp.Ranges]] = {}
     places = sorted(marks)
-    for place, following in zip(places, [*places[1:], 0], strict=True):
+    for place, following in pairwise(places):
         for target, begins in marks[place]:
             open_[target] = open_.get(target, 0) + (1 if begins else -1)
         now = frozenset(target for target, count in open_.items() if count > 0)

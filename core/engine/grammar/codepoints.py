@@ -70,19 +70,19 @@ def minus(one: Ranges, other: Ranges) -> Ranges:
 
 @cache
 def unicode_digits() -> Ranges:
-    """Return what `\\d` matches in Python; in JavaScript it matches ASCII digits only."""
+    r"""Return what `\d` matches in Python; in JavaScript it matches ASCII digits only."""
     return _where(str.isdecimal)
 
 
 @cache
 def unicode_word() -> Ranges:
-    """Return what `\\w` matches in Python."""
+    r"""Return what `\w` matches in Python."""
     return union([_where(str.isalnum), WORD])
 
 
 @cache
 def unicode_space() -> Ranges:
-    """Return what `\\s` matches in Python or in JavaScript."""
+    r"""Return what `\s` matches in Python or in JavaScript."""
     return union([_where(str.isspace), one_of("\ufeff\u2028\u2029")])
 
 

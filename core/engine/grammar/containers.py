@@ -59,7 +59,7 @@ def items(
         lead = f"{comma} " if place else ""
         body = f"{lead}{first[place]} {tail}"
         tail = writer.rule(body if place < least else f'{body} | ""')
-    return f"{tail} {comma.split(chr(34))[0]}"
+    return f"{tail} {comma.split(chr(34), maxsplit=1)[0]}"
 
 
 def _rest_of(one: str | None, least: int, most: int | None, comma: str, *, begun: bool) -> str:
@@ -102,7 +102,7 @@ def members(writer: Writer, pairs: Pairs, comma: str, unenforced: set[str]) -> s
         follow = here
     if follow[0] is None:
         raise NothingMatches("nothing matches the schema")
-    return f"{follow[0]} {comma.split(chr(34))[0]}"
+    return f"{follow[0]} {comma.split(chr(34), maxsplit=1)[0]}"
 
 
 def _counted(pairs: Pairs, unenforced: set[str]) -> tuple[Pairs, int]:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 from core.engine.grammar import codepoints as cp
 from core.engine.grammar.automaton import Automaton
 from core.engine.grammar.regex import Anchor, Chars, Choice, Node, Repeat, Run
-from core.engine.grammar.screen import NotPossible, NothingMatches
+from core.engine.grammar.screen import NothingMatches, NotPossible
 
 _MOST_RULES = 20_000
 _MOST_TEXT = 2_000_000

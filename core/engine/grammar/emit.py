@@ -10,7 +10,7 @@ import json
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from core.engine.grammar import codepoints as cp
 from core.engine.grammar.automaton import (
@@ -25,10 +25,13 @@ from core.engine.grammar.automaton import (
 from core.engine.grammar.containers import Pairs, items, members
 from core.engine.grammar.ebnf import JsonCharacters, Writer, characters, either, literal
 from core.engine.grammar.numbers import Limits, spell, whole_limits
-from core.engine.grammar.regex import Node, is_plain, parse
+from core.engine.grammar.regex import full_match, is_plain
 from core.engine.grammar.schema import Preparer
 from core.engine.grammar.screen import NothingMatches, NotPossible
 from core.engine.grammar.strings import ANYTHING, Texts, automaton_of, texts_of, whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 WHITE = r'" "{0,2} | "\n" [ \t]{0,40}'
 """White space between the tokens of JSON: enough for any indentation, and not without end."""
@@ -69,7 +72,7 @@ class Emitted:
 
 
 def emit(
-    schema: Any, style: Style, *, root: Any = None, kinds: str = "all", avoid: str = ""
+    schema: Any, style: Style, *, root: Any = None, kinds: str = "all", avoid: Sequence[str] = ()
 ) -> Emitted:
     """Return the grammar of a schema.
 
@@ -78,7 +81,7 @@ def emit(
         style: how values are written.
         root: the schema in which references are looked up; None: itself.
         kinds: `all`; `text`: its strings alone, as raw text; `others`: all but its strings.
-        avoid: characters that raw text must not begin with.
+        avoid: regular expressions; no raw text matches one as a whole.
 
     Raises:
         NotPossible: it is malformed, too large, or cannot be expressed.
@@ -251,22 +254,23 @@ class Emitter:
             return self.writer.automaton(texts, spelled)
         return self.writer.tree(texts, spelled)
 
-    def raw(self, schema: Any, avoid: str) -> str:
+    def raw(self, schema: Any, avoid: Sequence[str]) -> str:
         """Return the strings of a schema as raw text, as an expression.
 
         Args:
             schema: its other values are left out.
-            avoid: characters that no text begins with, but for listed ones.
+            avoid: regular expressions; no text matches one as a whole.
 
         Raises:
             NothingMatches: there are none.
         """
-        found = self._raw_parts(schema, avoid, set())
+        gone = [opposite(from_regex(full_match(pattern))) for pattern in avoid]
+        found = self._raw_parts(schema, gone, set())
         if not found:
             raise NothingMatches("nothing matches the schema")
         return either(list(dict.fromkeys(found)))
 
-    def _raw_parts(self, schema: Any, avoid: str, seen: set[str]) -> list[str]:
+    def _raw_parts(self, schema: Any, gone: list[Automaton], seen: set[str]) -> list[str]:
         ready = self._preparer.prepare(schema)
         if ready is False:
             return []
@@ -274,29 +278,33 @@ class Emitter:
             if ready["$ref"] in seen:
                 return []
             seen.add(ready["$ref"])
-            return self._raw_parts(self._preparer.find(ready["$ref"]), avoid, seen)
+            return self._raw_parts(self._preparer.find(ready["$ref"]), gone, seen)
         if "anyOf" in ready:
-            return [one for part in ready["anyOf"] for one in self._raw_parts(part, avoid, seen)]
+            return [one for part in ready["anyOf"] for one in self._raw_parts(part, gone, seen)]
         if "enum" in ready:
-            texts = [one for one in ready["enum"] if isinstance(one, str)]
-            return [
-                literal(one) for one in texts if not any(x in one for x in self._style.excludes)
-            ]
+            return [literal(one) for one in ready["enum"] if self._is_raw(one, gone)]
         if ready.get("type", "string") != "string":
             return []
-        return self._raw_texts(texts_of(ready, self.unenforced) if ready else ANYTHING, avoid)
+        return self._raw_texts(texts_of(ready, self.unenforced) if ready else ANYTHING, gone)
 
-    def _raw_texts(self, texts: Texts, avoid: str) -> list[str]:
-        if avoid:
+    def _is_raw(self, value: Any, gone: list[Automaton]) -> bool:
+        return (
+            isinstance(value, str)
+            and not any(mark in value for mark in self._style.excludes)
+            and all(texts.matches(value) for texts in gone)
+        )
+
+    def _raw_texts(self, texts: Texts, gone: list[Automaton]) -> list[str]:
+        if gone:
             marks = self._style.excludes
-            free = without(marks) if texts == ANYTHING and marks else automaton_of(texts)
-            texts = both(free, from_regex(_not_first(avoid)))
-            spelled = characters if free is not texts and marks else self._raw_spell
-            try:
-                return [self.writer.automaton(texts, spelled)]
-            except NothingMatches:
-                return []
+            texts = without(marks) if texts == ANYTHING and marks else automaton_of(texts)
+            for one in gone:
+                texts = both(texts, one)
+            if marks:
+                texts = both(texts, without(marks))
         try:
+            if isinstance(texts, Automaton):
+                return [self._text(texts, characters, raw=True)]
             return [self._text(texts, self._raw_spell, raw=True)]
         except NothingMatches:
             return []
@@ -347,7 +355,7 @@ class Emitter:
         least = whole(ready.get("minProperties", 0))
         most = whole(ready["maxProperties"]) if "maxProperties" in ready else None
         pairs = Pairs(
-            named=tuple(self._pairs(ready, named, set(required), patterns, allowed)),
+            named=tuple(self._pairs(named, set(required), patterns, allowed)),
             others=self._others(set(named), patterns, rest, allowed),
             least=least,
             most=most,
@@ -383,7 +391,6 @@ class Emitter:
 
     def _pairs(
         self,
-        ready: dict[str, Any],
         named: dict[str, Any],
         required: set[str],
         patterns: list[tuple[Automaton, Any]],
@@ -460,7 +467,7 @@ class Emitter:
 
     def _free_key(self, named: set[str], limits: list[Automaton]) -> str | None:
         if self._style.quote:
-            limits = [from_regex(parse("[A-Za-z_][A-Za-z0-9_]{0,40}")), *limits]
+            limits = [from_regex(full_match("[A-Za-z_][A-Za-z0-9_]{0,40}")), *limits]
         if named:
             limits = [opposite(from_words(named)), *limits]
         if not limits:
@@ -525,10 +532,6 @@ def _decimal(number: Any) -> Decimal:
     if isinstance(number, bool) or not isinstance(number, int | float):
         raise NotPossible("the schema is malformed")
     return Decimal(str(number))
-
-
-def _not_first(avoid: str) -> Node:
-    return parse(f"([^{re.escape(avoid)}][^\\uffff]*)?")
 
 
 def _is_plain(texts: Texts) -> bool:

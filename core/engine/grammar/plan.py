@@ -43,7 +43,8 @@ class Plan:
     plain: bool = False
     """Whether it is so simple that compiling and matching it is known to be quick."""
     unenforced: tuple[str, ...] = ()
-    """Keywords of the schemas that the grammar cannot express, sorted."""
+    """Keywords of the schema that the grammar cannot express, sorted; beside a form, those of the
+    calls are left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +70,9 @@ def make_plan(spec: GrammarSpec | None, calls: Mapping[str, Any] | None) -> Plan
         json=spec is not None and spec.kind in ("json", "json_schema"),
         calls=_to_json(written.format) if written else "",
         plain=source.plain and (written is None or written.plain),
-        unenforced=tuple(sorted(source.unenforced | (written.unenforced if written else set()))),
+        unenforced=tuple(
+            sorted(source.unenforced if spec else written.unenforced if written else ())
+        ),
     )
 
 
@@ -111,6 +114,7 @@ class _Calls:
     def __init__(self, calls: Mapping[str, Any]) -> None:
         self.plain = True
         self.unenforced: set[str] = set()
+        self._seen: set[int] = set()
         self.format = self._written(calls)
 
     def _written(self, node: Any) -> Any:
@@ -145,7 +149,9 @@ class _Calls:
         return found
 
     def _grammar(self, node: Mapping[str, Any]) -> dict[str, str]:
-        check_size(node["root"])
+        if id(node["root"]) not in self._seen:  # the parts of a tool share their root
+            check_size(node["root"])
+            self._seen.add(id(node["root"]))
         style = Style(excludes=tuple(node["excludes"]), quote=node["quote"])
         made = emit(
             node["json_schema"], style, root=node["root"], kinds=node["kinds"], avoid=node["avoid"]

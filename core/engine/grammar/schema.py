@@ -17,10 +17,11 @@ from core.engine.grammar.disjoint import are_disjoint
 from core.engine.grammar.formats import NOT_ENFORCED
 from core.engine.grammar.merging import Conflict, intersect
 from core.engine.grammar.negation import without
-from core.engine.grammar.screen import NothingMatches, NotPossible
+from core.engine.grammar.screen import NothingMatches, NotPossible, check_size
 from core.engine.grammar.values import breaks, key
 
 _MOST_NODES = 20_000
+_MOST_VARIANTS = 32
 FAMILIES = {
     "object": ("properties", "required", "additionalProperties", "patternProperties",
                "propertyNames", "minProperties", "maxProperties", "unevaluatedProperties"),
@@ -331,3 +332,37 @@ class Preparer:
         family = "number" if types[0] == "integer" else types[0]
         own = FAMILIES.get(family, ())
         return {"type": types[0]} | {k: v for k, v in schema.items() if k in own}
+
+
+def object_variants(schema: Any, root: Any) -> tuple[list[dict[str, Any]], frozenset[str]]:
+    """Return the forms of an object, each one type with its keywords, and what is not enforced.
+
+    Args:
+        schema: a JSON Schema of objects.
+        root: the schema in which references are looked up.
+
+    Raises:
+        NothingMatches: it has no form.
+        NotPossible: it is malformed, or has too many.
+    """
+    check_size(root)
+    preparer = Preparer(root)
+    found: list[dict[str, Any]] = []
+    waiting = [schema]
+    for steps, one in enumerate(waiting):
+        if steps > _MOST_VARIANTS:
+            raise NotPossible("the schema has too many forms")
+        ready = preparer.prepare(one)
+        if not ready:
+            continue
+        if "$ref" in ready:
+            waiting.append(preparer.find(ready["$ref"]))
+        elif "anyOf" in ready:
+            waiting.extend(ready["anyOf"])
+        elif ready.get("type") == "object":
+            found.append(ready)
+        else:
+            raise NotPossible("the schema lists whole objects")
+    if not found:
+        raise NothingMatches("nothing matches the schema")
+    return found, frozenset(preparer.unenforced)

@@ -33,7 +33,7 @@ def texts_of(schema: Mapping[str, Any], unenforced: set[str]) -> Texts:
     Raises:
         NotPossible: a keyword is malformed, or a pattern cannot be expressed.
     """
-    parts = _patterns(schema, unenforced)
+    parts = _patterns(schema)
     least, most = whole(schema.get("minLength", 0)), _most(schema)
     gone = schema.get("except", [])
     if len(parts) <= 1 and not gone:
@@ -68,20 +68,14 @@ def _most(schema: Mapping[str, Any]) -> int | None:
     return whole(schema["maxLength"]) if "maxLength" in schema else None
 
 
-def _patterns(schema: Mapping[str, Any], unenforced: set[str]) -> list[tuple[str, Node]]:
+def _patterns(schema: Mapping[str, Any]) -> list[tuple[str, Node]]:
     """Return each pattern and format with its keyword."""
-    found = [
-        ("pattern", tree)
-        for one in _listed(schema, "pattern")
-        if (tree := _search(one, unenforced))
-    ]
-    for name in _listed(schema, "format"):
-        if (tree := find_format(name)) is not None:
-            found.append(("format", tree))
-    return found
+    trees = [("pattern", _search(one)) for one in _listed(schema, "pattern")]
+    formats = [("format", find_format(name)) for name in _listed(schema, "format")]
+    return [*trees, *((word, tree) for word, tree in formats if tree is not None)]
 
 
-def _search(pattern: Any, unenforced: set[str]) -> Node | None:
+def _search(pattern: Any) -> Node:
     if not isinstance(pattern, str):
         raise NotPossible("the schema is malformed")
     return search(pattern)

@@ -24,15 +24,15 @@ def decode_form(call: SamplingFields) -> GrammarSpec | None:
     """
     format_ = _from_response_format(call.response_format)
     if call.guided_grammar is not None:
-        return GrammarSpec(kind="ebnf", source=call.guided_grammar)
+        return GrammarSpec(kind="ebnf", source=call.guided_grammar, field="guided_grammar")
     if format_ is not None:
         return format_
     if call.structured_outputs is not None:
         return _from_structured_outputs(call.structured_outputs)
     if call.guided_regex is not None:
-        return GrammarSpec(kind="regex", source=call.guided_regex)
+        return GrammarSpec(kind="regex", source=call.guided_regex, field="guided_regex")
     if call.guided_choice is not None:
-        return GrammarSpec(kind="choice", source=tuple(call.guided_choice))
+        return GrammarSpec(kind="choice", source=tuple(call.guided_choice), field="guided_choice")
     return None
 
 
@@ -49,7 +49,10 @@ def _from_response_format(wanted: ResponseFormat | None) -> GrammarSpec | None:
         )
     check_nesting(form.schema, "response_format")
     return GrammarSpec(
-        kind="json_schema", source=form.schema, any_whitespace=form.any_whitespace is not False
+        kind="json_schema",
+        source=form.schema,
+        any_whitespace=form.any_whitespace is not False,
+        field="response_format.json_schema.schema",
     )
 
 
@@ -58,7 +61,7 @@ def _from_structured_outputs(wanted: dict[str, Any]) -> GrammarSpec:
     check_nesting(wanted, "structured_outputs")
     named = [name for name in wanted if name in _NAMED]
     if len(named) != 1 or set(wanted) - set(named) - _BESIDE:
-        return GrammarSpec(kind="json_schema", source=wanted)
+        return GrammarSpec(kind="json_schema", source=wanted, field="structured_outputs")
     name = named[0]
     kind, is_right, what = _NAMED[name]
     if not is_right(wanted[name]):
@@ -68,6 +71,7 @@ def _from_structured_outputs(wanted: dict[str, Any]) -> GrammarSpec:
         kind=kind,
         source=None if kind == "json" else tuple(source) if kind == "choice" else source,
         any_whitespace=not wanted.get("disable_any_whitespace"),
+        field=f"structured_outputs.{name}",
     )
 
 

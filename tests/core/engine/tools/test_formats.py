@@ -15,7 +15,9 @@ import jsonschema
 import numpy as np
 import pytest
 
+from core.engine.grammar.build import compile_plan
 from core.engine.grammar.library import load_xgrammar
+from core.engine.grammar.plan import make_plan
 from core.engine.request import Tool, ToolUse
 from core.engine.tools.choose import load_family
 from core.engine.tools.formats import object_schema
@@ -167,8 +169,8 @@ def compiler() -> Any:
 
 
 def matcher(family: str, tools: ToolUse) -> Any:
-    tag = {"type": "structural_tag", "format": load_family(family).call_format(tools)}
-    return load_xgrammar().GrammarMatcher(compiler().compile_structural_tag(json.dumps(tag)))
+    plan = make_plan(None, load_family(family).call_format(tools))
+    return load_xgrammar().GrammarMatcher(compile_plan(load_xgrammar(), compiler(), plan))
 
 
 def accepts(family: str, tools: ToolUse, text: str) -> bool:
