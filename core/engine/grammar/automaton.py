@@ -14,7 +14,7 @@ from core.engine.grammar import codepoints as cp
 from core.engine.grammar.regex import Chars, Choice, Node, Repeat, Run
 from core.engine.grammar.screen import NotPossible
 
-_MOST_STATES = 2_000
+_MOST_STATES = 800
 _MOST_PARTS = 6_000
 _MOST_EDGES = 60_000
 _MOST_WORK = 400_000

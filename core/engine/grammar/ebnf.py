@@ -12,6 +12,7 @@ from core.engine.grammar.screen import NothingMatches, NotPossible
 
 _MOST_RULES = 20_000
 _MOST_TEXT = 2_000_000
+_MANY = 0x80000
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789 _.,:;/+=()<>{}")
 
 Spell: TypeAlias = Callable[[cp.Ranges], str]
@@ -40,11 +41,18 @@ def characters(ranges: cp.Ranges) -> str:
     """
     if not ranges:
         raise NothingMatches("nothing matches it")
-    parts = (
+    # xgrammar is much faster with what a large set leaves out than with what is in it.
+    if sum(last - first for first, last in ranges) > _MANY:
+        gone = cp.union([cp.complement(ranges), ((0xD800, 0xDFFF),)])
+        return f"[^{_members(gone)}]"
+    return f"[{_members(ranges)}]"
+
+
+def _members(ranges: cp.Ranges) -> str:
+    return "".join(
         _member(first) if first == last else f"{_member(first)}-{_member(last)}"
         for first, last in ranges
     )
-    return f"[{''.join(parts)}]"
 
 
 def _member(code: int) -> str:
@@ -147,8 +155,14 @@ class Writer:
         parts = [self.tree(part, spell) for part in node.parts]
         return f"({' '.join(parts)})" if parts else '""'
 
-    def automaton(self, automaton: Automaton, spell: Spell, end: str = '""') -> str:
-        """Return the texts of an automaton, each followed by `end`, as an expression.
+    def automaton(self, automaton: Automaton, spell: Spell, escape: str = "") -> str:
+        """Return the texts of an automaton as an expression.
+
+        Args:
+            automaton: any.
+            spell: writes its characters.
+            escape: what may come anywhere beside them, and leads back to the first state; empty:
+                nothing.
 
         Raises:
             NothingMatches: there are none.
@@ -159,7 +173,9 @@ class Writer:
         for state, edges in enumerate(automaton.edges):
             options = [f"{spell(ranges)} {names[target]}" for ranges, target in edges]
             if state in automaton.accepting:
-                options.append(end)
+                options.append('""')
+            if escape:
+                options.append(f"{escape} {names[0]}")
             self.define(names[state], " | ".join(options))
         return names[0]
 
@@ -168,42 +184,43 @@ _SHORT = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r":
 _ESCAPED = cp.union([cp.one_of('"\\'), ((0, 0x1F),)])
 
 
-class JsonCharacters:
-    """Spells characters as they stand in JSON strings."""
+ESCAPE = "escape"
+"""The rule of what stands behind a backslash in JSON; surrogates come in pairs only."""
 
-    def __init__(self, writer: Writer, *, hidden: str = "") -> None:
-        """Take the grammar.
+
+def escape_rule() -> str:
+    """Return the body of the rule `ESCAPE`."""
+    any_, two = "[0-9A-Fa-f]", "[0-9A-Fa-f]{2,2}"
+    pair = f'[Dd] [89ABab] {two} "\\\\u" [Dd] [C-Fc-f] {two}'
+    code = f"([0-9A-Ca-cE-Fe-f] {any_}{{3,3}} | [Dd] [0-7] {two} | {pair})"
+    return f'["\\\\/bfnrt] | "u" {code}'
+
+
+class JsonCharacters:
+    """Spells characters as they stand in JSON strings.
+
+    A set of which some can stand there as they are is spelled by those: masks of sets that may be
+    escaped as well take hundreds of times as long.
+    """
+
+    def __init__(self, *, hidden: str = "") -> None:
+        """Take what is always escaped.
 
         Args:
-            writer: of the grammar.
-            hidden: characters that are always escaped; printable ASCII.
+            hidden: printable ASCII characters.
         """
-        self._writer = writer
-        self._hidden = hidden
         self._kept = cp.union([_ESCAPED, cp.one_of(hidden)])
 
     def __call__(self, ranges: cp.Ranges) -> str:
-        """Return one character of a set as an expression."""
-        if ranges == cp.ANY:
-            return self._writer.once("char", self._any)
+        """Return one character of a set as an expression.
+
+        Raises:
+            NothingMatches: the set is empty.
+        """
         raw = cp.minus(ranges, self._kept)
-        options = [characters(raw)] if raw else []
-        options += [literal(text) for text in self._escapes(ranges)]
-        if not options:
-            raise NothingMatches("nothing matches it")
-        return either(options)
+        return characters(raw) if raw or not ranges else either(self._escapes(ranges))
 
-    def _escapes(self, ranges: cp.Ranges) -> list[str]:
-        codes = [
-            code
-            for first, last in cp.intersection(ranges, self._kept)
-            for code in range(first, last + 1)
-        ]
-        return [_SHORT.get(chr(code), f"\\u{code:04x}") for code in codes]
-
-    def _any(self) -> str:
-        four = "[0-9A-Ca-cE-Fe-f] [0-9A-Fa-f]{3,3}"
-        pair = '[Dd] [89ABab] [0-9A-Fa-f]{2,2} "\\\\u" [Dd] [C-Fc-f] [0-9A-Fa-f]{2,2}'
-        code = f"({four} | [Dd] [0-7] [0-9A-Fa-f]{{2,2}} | {pair})"
-        raw = characters(cp.complement(self._kept))
-        return f'{raw} | "\\\\" (["\\\\/bfnrt] | "u" {code})'
+    @staticmethod
+    def _escapes(ranges: cp.Ranges) -> list[str]:
+        codes = [code for first, last in ranges for code in range(first, last + 1)]
+        return [literal(_SHORT.get(chr(code), f"\\u{code:04x}")) for code in codes]

@@ -23,7 +23,15 @@ from core.engine.grammar.automaton import (
     without,
 )
 from core.engine.grammar.containers import Pairs, items, members
-from core.engine.grammar.ebnf import JsonCharacters, Writer, characters, either, literal
+from core.engine.grammar.ebnf import (
+    ESCAPE,
+    JsonCharacters,
+    Writer,
+    characters,
+    either,
+    escape_rule,
+    literal,
+)
 from core.engine.grammar.numbers import Limits, spell, whole_limits
 from core.engine.grammar.regex import full_match, is_plain
 from core.engine.grammar.schema import Preparer
@@ -33,7 +41,7 @@ from core.engine.grammar.strings import ANYTHING, Texts, automaton_of, texts_of,
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-WHITE = r'" "{0,2} | "\n" [ \t]{0,40}'
+WHITE = r'" "{0,2} | "\n" [ \t]{0,32}'
 """White space between the tokens of JSON: enough for any indentation, and not without end."""
 
 _INTEGER = '"0" | "-"? [1-9] [0-9]{0,19}'
@@ -117,7 +125,7 @@ class Emitter:
         self._preparer = Preparer(root)
         self._refs: dict[str, str] = {}
         hidden = "<" if style.excludes else ""
-        self._spell = JsonCharacters(self.writer, hidden=hidden)
+        self._spell = JsonCharacters(hidden=hidden)
         self._raw_spell = lambda ranges: characters(cp.minus(ranges, cp.one_of(hidden)))
         self.white = self.writer.rule(WHITE) if style.any_whitespace else ""
         self.comma = f'{self.white} "," {self.white}'
@@ -233,22 +241,24 @@ class Emitter:
         return f'"\\"" {self._text(texts, self._spell, raw=False)} "\\""'
 
     def _any_string(self) -> str:
-        if not self._style.excludes:
-            return f'"\\"" {self._spell(cp.ANY)}* "\\""'
-        return f'"\\"" {self._free(raw=False)} "\\""'
+        escape = f'"\\\\" {self.writer.once(ESCAPE, escape_rule)}'
+        if self._style.excludes:
+            inner = self.writer.automaton(without(self._style.excludes), JsonCharacters(), escape)
+            return f'"\\"" {inner} "\\""'
+        rest = self.writer.reserve()
+        self.writer.define(rest, f'"\\"" | {self._spell(cp.ANY)} {rest} | {escape} {rest}')
+        return f'"\\"" {rest}'
 
-    def _free(self, *, raw: bool) -> str:
-        """Return any text without what must not come in it."""
+    def _free(self) -> str:
+        """Return any raw text without what must not come in it."""
         marks = (*self._style.excludes, *([self._style.quote] if self._style.quote else ()))
-        spelled = characters if raw else JsonCharacters(self.writer)
-        name = "raw" if raw else "escaped"
-        return self.writer.once(name, lambda: self.writer.automaton(without(marks), spelled))
+        return self.writer.once("raw", lambda: self.writer.automaton(without(marks), characters))
 
     def _text(self, texts: Texts, spelled: Any, *, raw: bool) -> str:
         if raw and texts == ANYTHING:
             if not self._style.excludes and not self._style.quote:
                 return f"{characters(cp.ANY)}*"
-            return self._free(raw=True)
+            return self._free()
         self.plain = self.plain and _is_plain(texts)
         if isinstance(texts, Automaton):
             return self.writer.automaton(texts, spelled)
