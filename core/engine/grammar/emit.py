@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from core.engine.grammar import codepoints as cp
@@ -32,7 +31,8 @@ from core.engine.grammar.ebnf import (
     escape_rule,
     literal,
 )
-from core.engine.grammar.numbers import Limits, spell, whole_limits
+from core.engine.grammar.names import names_of
+from core.engine.grammar.numbers import Limits, limits_of, spell
 from core.engine.grammar.regex import full_match, is_plain
 from core.engine.grammar.schema import Preparer
 from core.engine.grammar.screen import NothingMatches, NotPossible
@@ -285,12 +285,13 @@ class Emitter:
         if ready is False:
             return []
         if "$ref" in ready:
-            if ready["$ref"] in seen:
-                return []
-            seen.add(ready["$ref"])
-            return self._raw_parts(self._preparer.find(ready["$ref"]), gone, seen)
-        if "anyOf" in ready:
-            return [one for part in ready["anyOf"] for one in self._raw_parts(part, gone, seen)]
+            target = ready["$ref"]
+            parts = [] if target in seen else [self._preparer.find(target)]
+            seen.add(target)
+        else:
+            parts = ready.get("anyOf", [])
+        if "anyOf" in ready or "$ref" in ready:
+            return [one for part in parts for one in self._raw_parts(part, gone, seen)]
         if "enum" in ready:
             return [literal(one) for one in ready["enum"] if self._is_raw(one, gone)]
         if ready.get("type", "string") != "string":
@@ -322,7 +323,7 @@ class Emitter:
     # Numbers ----------------------------------------------------------------------------------
 
     def _number(self, ready: dict[str, Any]) -> str:
-        limits = _limits(ready)
+        limits = limits_of(ready)
         if limits == Limits(whole=limits.whole):
             return self.writer.once(
                 *(("integer", lambda: _INTEGER) if limits.whole else ("number", lambda: _NUMBER))
@@ -361,7 +362,7 @@ class Emitter:
         for name in required:
             named.setdefault(name, rest if not patterns else self._for_name(name, patterns, rest))
         self.plain = self.plain and len(named) <= _PLAIN_WIDTH and not patterns
-        allowed = self._names(ready)
+        allowed = names_of(ready.get("propertyNames", True), self._preparer)
         least = whole(ready.get("minProperties", 0))
         most = whole(ready["maxProperties"]) if "maxProperties" in ready else None
         pairs = Pairs(
@@ -422,37 +423,6 @@ class Emitter:
     def _key(self, name: str) -> str:
         return self._bare(name) if self._style.quote else self._written(name)
 
-    def _names(self, ready: dict[str, Any]) -> Automaton | None:
-        """Return the names that `propertyNames` allows; None: all."""
-        if "propertyNames" not in ready:
-            return None
-        try:
-            return self._names_of(ready["propertyNames"])
-        except TooComplex:
-            self.unenforced.add("propertyNames")
-            return None
-
-    def _names_of(self, schema: Any) -> Automaton | None:
-        found = self._preparer.prepare(schema)
-        if found is False:
-            return from_words([])
-        if "$ref" in found:
-            self.unenforced.add("propertyNames")
-            return None
-        if "enum" in found:
-            return from_words([one for one in found["enum"] if isinstance(one, str)])
-        if "anyOf" in found:
-            parts = [self._names_of(one) for one in found["anyOf"]]
-            gone = None
-            for part in parts:
-                if part is None:
-                    return None
-                gone = opposite(part) if gone is None else both(gone, opposite(part))
-            return opposite(gone) if gone else None
-        if found.get("type", "string") != "string":
-            return from_words([])
-        return automaton_of(texts_of(found, self.unenforced)) if found else None
-
     def _others(
         self,
         named: set[str],
@@ -502,46 +472,6 @@ class Emitter:
 
     def _any_value(self) -> str:
         return f"{self._quoted(ANYTHING)} | {self._any_other()}"
-
-
-def _limits(ready: dict[str, Any]) -> Limits:
-    """Return the limits of a number schema.
-
-    Raises:
-        NotPossible: one of them is malformed.
-    """
-    low, low_open = _edge(ready, "minimum", "exclusiveMinimum", max)
-    high, high_open = _edge(ready, "maximum", "exclusiveMaximum", min)
-    step = _decimal(ready["multipleOf"]) if "multipleOf" in ready else None
-    if step is not None and step <= 0:
-        raise NotPossible("the schema is malformed")
-    limits = Limits(
-        low=low, low_open=low_open, high=high, high_open=high_open, step=step,
-        whole=ready["type"] == "integer" or (step is not None and step == int(step)),
-    )  # fmt: skip
-    return whole_limits(limits) if limits.whole else limits
-
-
-def _edge(
-    ready: dict[str, Any], closed: str, opened: str, stricter: Any
-) -> tuple[Decimal | None, bool]:
-    """Return a limit, and whether the number itself is left out."""
-    limit = _decimal(ready[closed]) if closed in ready else None
-    other = ready.get(opened)
-    if other is None or other is False:
-        return limit, False
-    if other is True:  # draft 4
-        return limit, limit is not None
-    beyond = _decimal(other)
-    if limit is None or stricter(limit, beyond) == beyond:
-        return beyond, True
-    return limit, False
-
-
-def _decimal(number: Any) -> Decimal:
-    if isinstance(number, bool) or not isinstance(number, int | float):
-        raise NotPossible("the schema is malformed")
-    return Decimal(str(number))
 
 
 def _is_plain(texts: Texts) -> bool:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any
 
 from core.engine.grammar import codepoints as cp
 from core.engine.grammar.automaton import Automaton, TooComplex, build
-from core.engine.grammar.screen import NothingMatches
+from core.engine.grammar.screen import NothingMatches, NotPossible
 
 _MOST_DIGITS = 20
 """Digits of a whole number that has no limit: as many as 64 bits take."""
@@ -32,6 +33,46 @@ class Limits:
     """What they are multiples of, above 0; None: anything."""
     whole: bool = False
     """Whether they are whole numbers."""
+
+
+def limits_of(ready: dict[str, Any]) -> Limits:
+    """Return the limits of a number schema.
+
+    Raises:
+        NotPossible: one of them is malformed.
+    """
+    low, low_open = _edge(ready, "minimum", "exclusiveMinimum", max)
+    high, high_open = _edge(ready, "maximum", "exclusiveMaximum", min)
+    step = _decimal(ready["multipleOf"]) if "multipleOf" in ready else None
+    if step is not None and step <= 0:
+        raise NotPossible("the schema is malformed")
+    limits = Limits(
+        low=low, low_open=low_open, high=high, high_open=high_open, step=step,
+        whole=ready["type"] == "integer" or (step is not None and step == int(step)),
+    )  # fmt: skip
+    return whole_limits(limits) if limits.whole else limits
+
+
+def _edge(
+    ready: dict[str, Any], closed: str, opened: str, stricter: Any
+) -> tuple[Decimal | None, bool]:
+    """Return a limit, and whether the number itself is left out."""
+    limit = _decimal(ready[closed]) if closed in ready else None
+    other = ready.get(opened)
+    if other is None or other is False:
+        return limit, False
+    if other is True:  # draft 4
+        return limit, limit is not None
+    beyond = _decimal(other)
+    if limit is None or stricter(limit, beyond) == beyond:
+        return beyond, True
+    return limit, False
+
+
+def _decimal(number: Any) -> Decimal:
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise NotPossible("the schema is malformed")
+    return Decimal(str(number))
 
 
 def spell(limits: Limits) -> tuple[Automaton | None, Automaton | None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from core.engine.request import GrammarSpec
 
 _MOST_CHOICES = 5000
+# Where such a limit does not fit, xgrammar gives it up and says so on stderr.
+_BUDGET = re.compile(r"\w\s{0,20}\[[^\]]{0,200}max_(?:chars|tokens)\s{0,20}=")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +90,8 @@ def _source(spec: GrammarSpec) -> _Source:
         raise NotPossible(f"the {'regex' if spec.kind == 'regex' else 'grammar'} is empty")
     check_size(spec.source)
     if spec.kind == "ebnf":
+        if _BUDGET.search(spec.source):
+            raise NotPossible("the grammar limits a rule by max_chars or max_tokens")
         return _Source(text=spec.source, plain=False)
     tree = full_match(spec.source)
     writer = Writer()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from typing import Any, TypeAlias
 
 from core.engine.grammar import codepoints as cp
@@ -106,26 +108,31 @@ def _joined(
     unenforced: set[str],
 ) -> Texts:
     """Return what all keywords allow; those that make it too complex are left out and named."""
-    steps: list[tuple[str, Callable[[Automaton | None], Automaton]]] = [
-        (word, lambda found, tree=tree: _and(found, from_regex(tree))) for word, tree in parts
-    ]
-    steps += [("not", lambda found, no=no: _and(found, opposite(_forbidden(no)))) for no in gone]
+    makers = [(word, partial(from_regex, tree)) for word, tree in parts]
+    makers += [("not", partial(_allowed, negated)) for negated in gone]
+    found: Automaton | None = None
+    for word, make in makers:
+        with _naming(word, unenforced):
+            found = make() if found is None else both(found, make())
     if length != (0, None):
         word = "minLength" if length[1] is None else "maxLength"
-        steps.append((word, lambda found: of_length(found or from_regex(ANYTHING), *length)))
-    found: Automaton | None = None
-    for word, step in steps:
-        try:
-            found = step(found)
-        except TooComplex:
-            unenforced.add(word)
+        with _naming(word, unenforced):
+            found = of_length(found or from_regex(ANYTHING), *length)
     if found is None:
         return parts[0][1] if parts else ANYTHING
     return found
 
 
-def _and(found: Automaton | None, other: Automaton) -> Automaton:
-    return other if found is None else both(found, other)
+@contextmanager
+def _naming(word: str, unenforced: set[str]) -> Iterator[None]:
+    try:
+        yield
+    except TooComplex:
+        unenforced.add(word)
+
+
+def _allowed(negated: dict[str, Any]) -> Automaton:
+    return opposite(_forbidden(negated))
 
 
 def _forbidden(negated: dict[str, Any]) -> Automaton:

@@ -1,4 +1,4 @@
-"""Schemas are rewritten into the few forms that grammars are written from; what is lost is named."""
+"""Schemas are rewritten into the few forms that grammars are written from; losses are named."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ from decimal import Decimal
 from typing import Any
 
 import jsonschema
-import pytest
 import jsonschema_rs
+import pytest
 from jsonschema import Draft202012Validator
 
 from core.engine.grammar import CompiledForm, Grammars
@@ -27,9 +27,9 @@ def no_trial(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def _is_multiple(_validator: Any, step: Any, value: Any, _schema: Any) -> Any:
     """Judge as the numbers are written: 0.3 is a multiple of 0.1."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        if Decimal(str(value)) % Decimal(str(step)):
-            yield jsonschema.ValidationError(f"{value} is not a multiple of {step}")
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if is_number and Decimal(str(value)) % Decimal(str(step)):
+        yield jsonschema.ValidationError(f"{value} is not a multiple of {step}")
 
 
 def conforms(text: str, name: str) -> bool:
