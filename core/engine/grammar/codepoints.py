@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ SPACE: Ranges = ((0x09, 0x0D), (0x20, 0x20))
 LINE_ENDS: Ranges = ((0x0A, 0x0A), (0x0D, 0x0D), (0x2028, 0x2029))
 
 
+@lru_cache(maxsize=4096)
 def one_of(text: str) -> Ranges:
     """Return the characters of a string."""
     return union([((ord(each), ord(each)),) for each in text])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TypeAlias
 
 from core.engine.grammar import codepoints as cp
@@ -33,6 +34,7 @@ def _escape(character: str) -> str:
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
 
 
+@lru_cache(maxsize=1024)
 def characters(ranges: cp.Ranges) -> str:
     """Return one character of a set, as it is.
 
@@ -91,11 +93,14 @@ class Writer:
 
     def define(self, name: str, body: str) -> str:
         """Write a rule; return its name."""
-        self._size += len(body)
-        if self._size > _MOST_TEXT:
-            raise NotPossible("its grammar is too large")
+        self._weigh(body)
         self._rules[name] = body
         return name
+
+    def _weigh(self, text: str) -> None:
+        self._size += len(text)
+        if self._size > _MOST_TEXT:
+            raise NotPossible("its grammar is too large")
 
     def rule(self, body: str) -> str:
         """Write a new rule; return its name."""
@@ -120,7 +125,9 @@ class Writer:
             NothingMatches: nothing does.
         """
         if isinstance(node, Chars):
-            return spell(node.ranges)
+            spelled = spell(node.ranges)
+            self._weigh(spelled)
+            return spelled
         if isinstance(node, Choice):
             return either(self._possible(node.options, spell))
         if isinstance(node, Repeat):

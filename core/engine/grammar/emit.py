@@ -39,7 +39,7 @@ from core.engine.grammar.screen import NothingMatches, NotPossible
 from core.engine.grammar.strings import ANYTHING, Texts, automaton_of, texts_of, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    pass
 
 WHITE = r'" "{0,2} | "\n" [ \t]{0,32}'
 """White space between the tokens of JSON: enough for any indentation, and not without end."""
@@ -47,9 +47,12 @@ WHITE = r'" "{0,2} | "\n" [ \t]{0,32}'
 _INTEGER = '"0" | "-"? [1-9] [0-9]{0,19}'
 _NUMBER = '"-"? ("0" | [1-9] [0-9]{0,19}) ("." [0-9]{1,20})? ([eE] [+\\-]? [0-9]{1,2})?'
 _BARE_KEY = re.compile(r"[A-Za-z_$][\w$.\-]{0,200}", re.ASCII)
+_MOST_STRINGS = 64
+"""String schemas that differ, of those that need an automaton."""
+_MOST_PATTERNS = 3
+_DEEPEST = 20
 _PLAIN_STATES = 300
 _PLAIN_WIDTH = 150
-_PLAIN_TEXT = 60_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,48 +70,6 @@ class Style:
     JSON."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Emitted:
-    """A grammar."""
-
-    text: str
-    """EBNF with the rule `root`."""
-    unenforced: frozenset[str]
-    """Keywords of the schema that it does not express."""
-    plain: bool
-    """Whether it is so simple that compiling and following it is known to be quick."""
-
-
-def emit(
-    schema: Any, style: Style, *, root: Any = None, kinds: str = "all", avoid: Sequence[str] = ()
-) -> Emitted:
-    """Return the grammar of a schema.
-
-    Args:
-        schema: a JSON Schema.
-        style: how values are written.
-        root: the schema in which references are looked up; None: itself.
-        kinds: `all`; `text`: its strings alone, as raw text; `others`: all but its strings.
-        avoid: regular expressions; no raw text matches one as a whole.
-
-    Raises:
-        NotPossible: it is malformed, too large, or cannot be expressed.
-    """
-    emitter = Emitter(schema if root is None else root, style)
-    try:
-        body = emitter.raw(schema, avoid) if kinds == "text" else emitter.value(schema, kinds)
-    except RecursionError as problem:
-        raise NotPossible("the schema is nested too deeply") from problem
-    except (TypeError, AttributeError, LookupError, ValueError, ArithmeticError) as problem:
-        raise NotPossible("the schema is malformed") from problem
-    text = emitter.writer.grammar(body)
-    return Emitted(
-        text=text,
-        unenforced=frozenset(emitter.unenforced),
-        plain=emitter.plain and len(text) <= _PLAIN_TEXT,
-    )
-
-
 class Emitter:
     """Writes the grammar of one schema.
 
@@ -124,6 +85,12 @@ class Emitter:
         self._style = style
         self._preparer = Preparer(root)
         self._refs: dict[str, str] = {}
+        # References of references: written out later, so that no chain of them is too deep.
+        self._depth = 0
+        self._later: list[tuple[str, str, str]] = []
+        self._known: dict[str, tuple[Texts, set[str]]] = {}
+        self._spelled: dict[tuple[int, bool], tuple[Texts, str]] = {}
+        self._automata = 0
         hidden = "<" if style.excludes else ""
         self._spell = JsonCharacters(hidden=hidden)
         self._raw_spell = lambda ranges: characters(cp.minus(ranges, cp.one_of(hidden)))
@@ -170,7 +137,7 @@ class Emitter:
         if kind in ("integer", "number"):
             return self._number(ready)
         if kind == "string":
-            return self._quoted(texts_of(ready, self.unenforced))
+            return self._quoted(self._texts(ready))
         if kind == "object":
             return self._object(ready)
         if kind == "array":
@@ -192,12 +159,27 @@ class Emitter:
         name = f"{kinds} {target}"
         if name not in self._refs:
             self._refs[name] = rule = self.writer.reserve()
+            if self._depth >= _DEEPEST:
+                self._later.append((rule, target, kinds))
+                return rule
+            self._depth += 1
             try:
                 self.writer.define(rule, self.value(self._preparer.find(target), kinds))
             except NothingMatches:
                 self.writer.define(rule, rule)
                 raise
+            finally:
+                self._depth -= 1
         return self._refs[name]
+
+    def finish(self) -> None:
+        """Write the references that were left for later."""
+        while self._later:
+            rule, target, kinds = self._later.pop()
+            try:
+                self.writer.define(rule, self.value(self._preparer.find(target), kinds))
+            except NothingMatches:
+                self.writer.define(rule, rule)
 
     def _listed(self, values: list[Any], kinds: str) -> str:
         kept = [one for one in values if kinds == "all" or not isinstance(one, str)]
@@ -240,6 +222,19 @@ class Emitter:
             return self.writer.once("string", self._any_string)
         return f'"\\"" {self._text(texts, self._spell, raw=False)} "\\""'
 
+    def _texts(self, ready: dict[str, Any]) -> Texts:
+        """Return the texts of a string schema; only so many are worked out, the rest in part."""
+        key = json.dumps(ready, sort_keys=True)
+        if key not in self._known:
+            simple = self._automata >= _MOST_STRINGS
+            lost: set[str] = set()
+            texts = texts_of(ready, lost, simple=simple)
+            self._known[key] = texts, lost
+            self._automata += isinstance(texts, Automaton) or bool(lost)
+        texts, lost = self._known[key]
+        self.unenforced.update(lost)
+        return texts
+
     def _any_string(self) -> str:
         escape = f'"\\\\" {self.writer.once(ESCAPE, escape_rule)}'
         if self._style.excludes:
@@ -260,65 +255,12 @@ class Emitter:
                 return f"{characters(cp.ANY)}*"
             return self._free()
         self.plain = self.plain and _is_plain(texts)
-        if isinstance(texts, Automaton):
-            return self.writer.automaton(texts, spelled)
-        return self.writer.tree(texts, spelled)
-
-    def raw(self, schema: Any, avoid: Sequence[str]) -> str:
-        """Return the strings of a schema as raw text, as an expression.
-
-        Args:
-            schema: its other values are left out.
-            avoid: regular expressions; no text matches one as a whole.
-
-        Raises:
-            NothingMatches: there are none.
-        """
-        gone = [opposite(from_regex(full_match(pattern))) for pattern in avoid]
-        found = self._raw_parts(schema, gone, set())
-        if not found:
-            raise NothingMatches("nothing matches the schema")
-        return either(list(dict.fromkeys(found)))
-
-    def _raw_parts(self, schema: Any, gone: list[Automaton], seen: set[str]) -> list[str]:
-        ready = self._preparer.prepare(schema)
-        if ready is False:
-            return []
-        if "$ref" in ready:
-            target = ready["$ref"]
-            parts = [] if target in seen else [self._preparer.find(target)]
-            seen.add(target)
-        else:
-            parts = ready.get("anyOf", [])
-        if "anyOf" in ready or "$ref" in ready:
-            return [one for part in parts for one in self._raw_parts(part, gone, seen)]
-        if "enum" in ready:
-            return [literal(one) for one in ready["enum"] if self._is_raw(one, gone)]
-        if ready.get("type", "string") != "string":
-            return []
-        return self._raw_texts(texts_of(ready, self.unenforced) if ready else ANYTHING, gone)
-
-    def _is_raw(self, value: Any, gone: list[Automaton]) -> bool:
-        return (
-            isinstance(value, str)
-            and not any(mark in value for mark in self._style.excludes)
-            and all(texts.matches(value) for texts in gone)
-        )
-
-    def _raw_texts(self, texts: Texts, gone: list[Automaton]) -> list[str]:
-        if gone:
-            marks = self._style.excludes
-            texts = without(marks) if texts == ANYTHING and marks else automaton_of(texts)
-            for one in gone:
-                texts = both(texts, one)
-            if marks:
-                texts = both(texts, without(marks))
-        try:
-            if isinstance(texts, Automaton):
-                return [self._text(texts, characters, raw=True)]
-            return [self._text(texts, self._raw_spell, raw=True)]
-        except NothingMatches:
-            return []
+        if not isinstance(texts, Automaton):
+            return self.writer.tree(texts, spelled)
+        name = (id(texts), raw)
+        if name not in self._spelled:  # the texts are kept, so that their id stays theirs
+            self._spelled[name] = texts, self.writer.automaton(texts, spelled)
+        return self._spelled[name][1]
 
     # Numbers ----------------------------------------------------------------------------------
 
@@ -385,16 +327,17 @@ class Emitter:
     def _patterns(self, ready: dict[str, Any]) -> list[tuple[Automaton, Any]]:
         """Return the patterns of names, each with its schema."""
         found = []
-        for pattern, schema in ready.get("patternProperties", {}).items():
+        given = list(ready.get("patternProperties", {}).items())
+        if len(given) > _MOST_PATTERNS:
+            self.unenforced.add("patternProperties")
+        for pattern, schema in given[:_MOST_PATTERNS]:
             try:
                 texts = automaton_of(texts_of({"pattern": pattern}, self.unenforced))
             except TooComplex:
                 self.unenforced.add("patternProperties")
                 continue
             found.append((texts, schema))
-        if len(found) > 3:
-            self.unenforced.add("patternProperties")
-        return found[:3]
+        return found
 
     @staticmethod
     def _for_name(name: str, patterns: list[tuple[Automaton, Any]], rest: Any) -> Any:
@@ -439,11 +382,25 @@ class Emitter:
             value = None if False in schemas else self.possible({"allOf": schemas})
             if value is None:
                 continue
-            limits = [texts for texts, _ in inside] + [opposite(texts) for texts, _ in outside]
-            key = self._free_key(named, [*limits, *([allowed] if allowed else [])])
+            key = self._others_key(named, inside, outside, allowed)
             if key is not None:
                 found.append(self._pair(key, value))
         return either(found) if found else None
+
+    def _others_key(
+        self,
+        named: set[str],
+        inside: list[tuple[Automaton, Any]],
+        outside: list[tuple[Automaton, Any]],
+        allowed: Automaton | None,
+    ) -> str | None:
+        """Return the names that match some patterns and no others; None: none, or too many."""
+        limits = [texts for texts, _ in inside]
+        try:
+            limits += [opposite(texts) for texts, _ in outside]
+            return self._free_key(named, [*limits, *([allowed] if allowed else [])])
+        except TooComplex:
+            return None
 
     def _free_key(self, named: set[str], limits: list[Automaton]) -> str | None:
         if self._style.quote:

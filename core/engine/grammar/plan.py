@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from core.engine.grammar.ebnf import Writer, characters, literal
-from core.engine.grammar.emit import Style, emit
+from core.engine.grammar.emit import Style
+from core.engine.grammar.raw import emit
 from core.engine.grammar.regex import full_match, is_plain
 from core.engine.grammar.screen import NothingMatches, NotPossible, check_size
 

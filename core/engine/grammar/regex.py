@@ -16,6 +16,7 @@ from core.engine.grammar.screen import NotPossible, check_long
 
 _DEEPEST = 100
 _MOST_REPEATS = 100_000
+_MOST_RANGES = 60_000
 _PLAIN_PARTS = 300
 _PLAIN_REPEATS = 12
 
@@ -192,6 +193,7 @@ class _Parser:
         self._text = pattern
         self._at = 0
         self._depth = 0
+        self._ranges = 0
 
     def parse(self) -> Node:
         node = self._options()
@@ -227,16 +229,23 @@ class _Parser:
         if sign == "(":
             return self._group()
         if sign == "[":
-            return Chars(ranges=self._class())
+            return Chars(ranges=self._weighed(self._class()))
         if sign == "\\":
             self._at += 1
-            return Chars(ranges=self._escape(within=False)[0])
+            return Chars(ranges=self._weighed(self._escape(within=False)[0]))
         if sign in "*+?" or (sign == "{" and self._count_ahead()):
             raise self._wrong("nothing to repeat")
         self._at += 1
         if sign in "^$":
             return Anchor(sign=sign)
         return Chars(ranges=cp.complement(cp.LINE_ENDS) if sign == "." else cp.one_of(sign))
+
+    def _weighed(self, ranges: cp.Ranges) -> cp.Ranges:
+        r"""Refuse a pattern with many large sets: `\W` has hundreds of ranges."""
+        self._ranges += len(ranges)
+        if self._ranges > _MOST_RANGES:
+            raise NotPossible("the regex has too many character classes")
+        return ranges
 
     def _group(self) -> Node:
         self._at += 1

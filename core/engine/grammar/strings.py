@@ -21,16 +21,19 @@ from core.engine.grammar.formats import find_format
 from core.engine.grammar.regex import Chars, Node, Repeat, Run, search
 from core.engine.grammar.screen import NotPossible
 
+_MOST_JOINED = 8
+"""Patterns, formats and exceptions of one string."""
 Texts: TypeAlias = Node | Automaton
 ANYTHING = Repeat(node=Chars(ranges=cp.ANY), least=0, most=None)
 
 
-def texts_of(schema: Mapping[str, Any], unenforced: set[str]) -> Texts:
+def texts_of(schema: Mapping[str, Any], unenforced: set[str], *, simple: bool = False) -> Texts:
     """Return the texts of a schema of type string.
 
     Args:
         schema: made ready.
         unenforced: gets the keywords that would make it too complex.
+        simple: whether everything that needs an automaton is too complex.
 
     Raises:
         NotPossible: a keyword is malformed, or a pattern cannot be expressed.
@@ -43,6 +46,10 @@ def texts_of(schema: Mapping[str, Any], unenforced: set[str]) -> Texts:
         counted = tree if (least, most) == (0, None) else _count(tree, least, most)
         if counted is not None:
             return counted
+    if simple:
+        lost = {word for word, _ in parts[1:]} | ({"not"} if gone else set())
+        unenforced |= lost | {"minLength", "maxLength"} & schema.keys()
+        return parts[0][1] if parts else ANYTHING
     return _joined(parts, gone, (least, most), unenforced)
 
 
@@ -111,7 +118,8 @@ def _joined(
     makers = [(word, partial(from_regex, tree)) for word, tree in parts]
     makers += [("not", partial(_allowed, negated)) for negated in gone]
     found: Automaton | None = None
-    for word, make in makers:
+    unenforced.update(word for word, _ in makers[_MOST_JOINED:])
+    for word, make in makers[:_MOST_JOINED]:
         with _naming(word, unenforced):
             found = make() if found is None else both(found, make())
     if length != (0, None):
