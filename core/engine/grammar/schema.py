@@ -360,9 +360,22 @@ def object_variants(schema: Any, root: Any) -> tuple[list[dict[str, Any]], froze
         elif "anyOf" in ready:
             waiting.extend(ready["anyOf"])
         elif ready.get("type") == "object":
-            found.append(ready)
+            found.append(_checked(ready))
         else:
             raise NotPossible("the schema lists whole objects")
     if not found:
         raise NothingMatches("nothing matches the schema")
     return found, frozenset(preparer.unenforced)
+
+
+def _checked(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return an object schema whose properties are named by strings.
+
+    Raises:
+        NotPossible: they are not.
+    """
+    required = schema.get("required", [])
+    named = isinstance(required, list) and all(isinstance(name, str) for name in required)
+    if not named or not isinstance(schema.get("properties", {}), dict):
+        raise NotPossible("the schema is malformed")
+    return schema

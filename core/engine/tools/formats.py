@@ -233,7 +233,8 @@ def _free_kinds(value: Any) -> frozenset[str]:
     for branch in branches if isinstance(branches, list) else ():
         types = branch.get("type") if isinstance(branch, Mapping) else None
         if types and not set(branch) - {"type"} - _REMARKS:
-            found |= {types} if isinstance(types, str) else set(types)
+            listed_ = types if isinstance(types, list) else [types]
+            found |= {one for one in listed_ if isinstance(one, str)}
     return frozenset(found) - {"array", "object"}
 
 
