@@ -179,6 +179,19 @@ def test_marks_of_calls_may_be_special_tokens(forms: Forms) -> None:
     assert row.complete
 
 
+def test_marks_within_arguments_may_be_special_tokens(forms: Forms) -> None:
+    string = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    form = forms.grammars.prepare(
+        None, calls=formats.schema(string, excludes=(SPECIAL[0],), quote=SPECIAL[2])
+    )
+    assert isinstance(form, CompiledForm)
+    row = form.start()
+    for token in (*b"{a:", EOS + 2, ord("x"), EOS + 2):
+        assert token in allowed(row)
+        row.accept(token)
+    assert EOS + 1 not in allowed(row)
+
+
 @pytest.mark.parametrize(
     ("kind", "source"),
     [
