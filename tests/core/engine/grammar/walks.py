@@ -27,7 +27,7 @@ def schema(draw: random.Random, depth: int = 3) -> Any:
     return draw.choice(kinds)(draw, depth - 1)
 
 
-def _number(draw: random.Random, _depth: int) -> Any:
+def _number(draw: random.Random, depth: int) -> Any:
     made: dict[str, Any] = {"type": draw.choice(["integer", "number"])}
     if draw.random() < 0.5:
         made["minimum" if draw.random() < 0.5 else "exclusiveMinimum"] = draw.randrange(-50, 5)
@@ -38,7 +38,7 @@ def _number(draw: random.Random, _depth: int) -> Any:
     return made
 
 
-def _string(draw: random.Random, _depth: int) -> Any:
+def _string(draw: random.Random, depth: int) -> Any:
     made: dict[str, Any] = {"type": "string"}
     if draw.random() < 0.4:
         made["pattern"] = draw.choice(_PATTERNS)
@@ -52,7 +52,7 @@ def _string(draw: random.Random, _depth: int) -> Any:
     return made
 
 
-def _values(draw: random.Random, _depth: int) -> Any:
+def _values(draw: random.Random, depth: int) -> Any:
     made: dict[str, Any] = {"enum": draw.sample(_VALUES, 4)}
     if draw.random() < 0.4:
         made["not"] = {"enum": made["enum"][:2]}
