@@ -130,8 +130,12 @@ class Preparer:
         self.unenforced.update(k for k in _BEYOND if k in schema)
         if schema.get("uniqueItems"):
             self.unenforced.add("uniqueItems")
-        if known.get("format") in NOT_ENFORCED:
-            self.unenforced.add(f"format {known.pop('format')}")
+        if "format" in known:
+            names = known["format"] if isinstance(known["format"], list) else [known["format"]]
+            lost = [name for name in NOT_ENFORCED if name in names]
+            self.unenforced.update(f"format {name}" for name in lost)
+            if lost:
+                del known["format"]
         return known
 
     # Applicators ------------------------------------------------------------------------------

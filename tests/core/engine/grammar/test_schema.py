@@ -100,6 +100,11 @@ OBJECT = {"type": "object"}
             set(),
         ),
         ({"type": "string", "format": "regex"}, {"type": "string"}, {"format regex"}),
+        (
+            {"allOf": [{"format": "email", "type": "string"}, {"format": "uuid"}]},
+            {"type": "string", "format": ["email", "uuid"]},
+            set(),
+        ),
     ],
 )
 def test_rewriting(schema: Any, prepared: Any, unenforced: set[str]) -> None:

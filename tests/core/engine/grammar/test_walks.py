@@ -51,7 +51,7 @@ def test_whatever_is_allowed_is_valid(grammars: Grammars, seeds: range) -> None:
         spec = GrammarSpec(kind="json_schema", source=wanted, strict=draw.random() < 0.5)
         form = grammars.prepare(spec)
         if not isinstance(form, CompiledForm):
-            assert form.reason.startswith("nothing matches"), wanted
+            assert "match" in form.reason, wanted
             continue
         if form.unenforced:
             continue
