@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.engine.calling import CallFormats, refusal
 from core.engine.grammar import AfterReasoning, Grammars, NotEnforced
 from core.engine.grammar.degrade import warning
 from core.engine.grammar.reasoning import ChannelTokens
+from core.engine.grammar.screen import TooLong
 from core.engine.request import ChatPrompt
 
 if TYPE_CHECKING:
@@ -62,19 +64,33 @@ class Forms:
         self._channel = channel
         self._vocabulary = vocabulary
         self._grammars = Grammars(tokenizer, vocabulary, tokenizer.eos_ids, enabled=enabled)
+        self._calls = CallFormats(family, self._grammars)
 
     def compile(self, request: GenerationRequest) -> Form:
-        """Compile what a request asks for."""
-        calls = self._calls(request)
+        """Compile what a request asks for.
+
+        Raises:
+            BadRequest: a form of more than 8 KiB fails a cheap check.
+        """
+        wanted = self._wanted(request)
         # An answer that has to call is no text, so the form can wait for the one after it.
-        grammar = None if calls is not None and _must_call(request.tools) else request.grammar
-        if grammar is None and calls is None:
+        grammar = None if wanted and _must_call(request.tools) else request.grammar
+        if grammar is None and not wanted:
             return Form()
-        made = self._grammars.prepare(grammar, calls=calls)
+        calls = self._calls.prepare(request.tools) if wanted else None
+        try:
+            made = self._grammars.prepare(grammar, calls=calls.format if calls else None)
+        except TooLong as problem:
+            source, field = (grammar.source, grammar.field) if grammar else (None, "")
+            raise refusal(problem, source, field) from problem
+        if isinstance(made, NotEnforced) and calls and calls.fitted:
+            calls = self._calls.prepare(request.tools, alone=True)
+            made = self._grammars.prepare(grammar, calls=calls.format)
+        said = calls.warnings if calls else ()
         if isinstance(made, NotEnforced):
-            return Form(warnings=(warning(made),), instead=grammar is not None)
-        short = made.shortfall
-        return Form(compiled=made, warnings=(warning(short),) if short else ())
+            return Form(warnings=(*said, warning(made)), instead=grammar is not None)
+        short = made.shortfall if grammar else None  # what calls lose is told by tool
+        return Form(compiled=made, warnings=(*said, warning(short)) if short else said)
 
     def constraint(
         self, request: GenerationRequest, form: Form, *, ending: str
@@ -110,13 +126,12 @@ class Forms:
         off = request.thinking.enabled is False or request.thinking.effort == "none"
         return off or (self._channel is not None and self._channel.is_closed(ending))
 
-    def _calls(self, request: GenerationRequest) -> dict[str, object] | None:
-        """Return what calls look like, where the grammar has to know: they must or may come."""
+    def _wanted(self, request: GenerationRequest) -> bool:
+        """Return whether the grammar has to know what calls look like: they must or may come."""
         tools = request.tools
         if not isinstance(request.prompt, ChatPrompt) or not active(tools):
-            return None
-        wanted = _must_call(tools) or request.grammar is not None
-        return self._family.call_format(tools) if wanted else None
+            return False
+        return _must_call(tools) or request.grammar is not None
 
     def _is_open(self, ending: str) -> bool:
         if self._family.carries_reasoning:

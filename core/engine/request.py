@@ -122,6 +122,8 @@ class GrammarSpec:
     strict: bool = True
     """Whether JSON may hold only the properties and items that its schema names, where the schema
     does not say."""
+    field: str = field(default="", compare=False)
+    """Where in the request `source` came from, for errors; empty: that is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)

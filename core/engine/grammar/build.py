@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
     from core.engine.grammar.plan import Plan
 
-_COMPACT = (",", ":")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Tokens:
@@ -48,33 +46,20 @@ def compile_plan(xgrammar: Any, compiler: Any, plan: Plan) -> Any:
         Exception: what xgrammar raises on a form that it does not understand.
     """
     if not plan.calls:
-        return compiler.compile_grammar(parse_form(xgrammar, plan))
+        return compiler.compile_grammar(parse_text(xgrammar, plan.text))
     wanted = json.loads(plan.calls)
-    if plan.kind is not None:
-        form = {"type": "grammar", "grammar": str(parse_form(xgrammar, plan))}
-        wanted = {"type": "or", "elements": [wanted, form]}
+    if plan.text:
+        wanted = {"type": "or", "elements": [wanted, {"type": "grammar", "grammar": plan.text}]}
     return compiler.compile_structural_tag({"type": "structural_tag", "format": wanted})
 
 
-def parse_form(xgrammar: Any, plan: Plan) -> Any:
-    """Return the grammar of a plan's form; no tokens are needed for that.
+def parse_text(xgrammar: Any, text: str) -> Any:
+    """Return a parsed grammar; no tokens are needed for that.
 
     Raises:
-        Exception: what xgrammar raises on a form that it does not understand.
+        Exception: what xgrammar raises on text that it does not understand.
     """
-    grammar = xgrammar.Grammar
-    if plan.kind == "json":
-        return grammar.builtin_json_grammar()
-    if plan.kind == "regex":
-        return grammar.from_regex(plan.text)
-    if plan.kind == "json_schema":
-        return grammar.from_json_schema(
-            plan.text,
-            any_whitespace=plan.any_whitespace,
-            separators=None if plan.any_whitespace else _COMPACT,
-            strict_mode=plan.strict,
-        )
-    return grammar.from_ebnf(plan.text)
+    return xgrammar.Grammar.from_ebnf(text)
 
 
 def new_mask(vocabulary: int) -> np.ndarray[Any, Any]:

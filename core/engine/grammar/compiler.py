@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from core.engine.grammar.build import bits_of, compile_plan, make_compiler, new_mask
+from core.engine.grammar.degrade import shortfall
 from core.engine.grammar.library import INSTALL_HINT, load_xgrammar
 from core.engine.grammar.matcher import GrammarConstraint
 from core.engine.grammar.plan import NotEnforced, Plan, make_plan
-from core.engine.grammar.screen import NotPossible
+from core.engine.grammar.screen import NotPossible, TooLong
 from core.engine.grammar.trial import tell, try_out
 from core.engine.grammar.vocabulary import TokenTexts
 from core.errors import BackendMissing
@@ -46,10 +47,8 @@ class CompiledForm:
     @property
     def shortfall(self) -> NotEnforced | None:
         """What of the form the answer must be told not to be sure of; None: nothing."""
-        if not self.unenforced:
-            return None
-        words = ", ".join(self.unenforced)
-        return NotEnforced(reason=f"the schema's {words} (the rest of it is enforced)")
+        said = shortfall(self.unenforced)
+        return NotEnforced(reason=said) if said else None
 
 
 @dataclass
@@ -103,15 +102,22 @@ class Grammars:
     ) -> CompiledForm | NotEnforced:
         """Return a form that is ready to be followed, or why it is not.
 
+        What of calls is not enforced is not told here: `core.engine.calling` tells it by tool.
+
         Args:
             spec: what the text must match; None: only calls.
             calls: what calls look like, the `format` of an xgrammar structural tag; beside a form,
                 the answer is either the calls or the form. None: no calls.
+
+        Raises:
+            TooLong: it has more than 8 KiB and fails a cheap check.
         """
         if not self._enabled:
             return DISABLED
         try:
             plan = make_plan(spec, calls)
+        except TooLong:
+            raise
         except NotPossible as problem:
             return NotEnforced(reason=str(problem))
         entry = self._entry(plan)
@@ -192,11 +198,10 @@ class Grammars:
             return self._texts
 
     def _compiler(self, plan: Plan, texts: TokenTexts) -> tuple[Any, Tokens]:
-        json = plan.kind in ("json", "json_schema")
         with self._making:
-            key = (json, texts.marks_in(plan.calls))
+            key = (plan.json, texts.marks_in(plan.calls))
             if key not in self._compilers:
-                tokens = texts.tokens(json=json, marks=key[1])
+                tokens = texts.tokens(json=plan.json, marks=key[1])
                 self._compilers[key] = (make_compiler(self._xgrammar, tokens), tokens)
             return self._compilers[key]
 

@@ -56,6 +56,13 @@ def _text(value: object) -> str:
         return "(it is nested too deeply to be shown)"
 
 
+def shortfall(keywords: tuple[str, ...]) -> str:
+    """Return what is said of keywords that are not enforced; "": there are none."""
+    if not keywords:
+        return ""
+    return f"the schema's {', '.join(keywords)} (the rest of it is enforced)"
+
+
 def warning(problem: NotEnforced) -> str:
     """Return the value of the `Warning` header: ASCII, one line."""
     text = "grammar not enforced: " + " ".join(problem.reason.split())

@@ -2,8 +2,7 @@
 
 Its compiler takes more than linear time, in C++ that cannot be interrupted: a few thousand
 characters can be minutes. What is refused here is larger than any form that people write; what
-is not plain is tried in a process of its own first (`trial`). Limits come from trying: a schema
-of 1,000 nodes compiles in well under a second, one of 1,000 optional properties in seven.
+is not plain is tried in a process of its own first (`trial`).
 """
 
 from __future__ import annotations
@@ -17,17 +16,49 @@ if TYPE_CHECKING:
 _MOST_NODES = 20_000
 _MOST_TEXT = 200_000
 _MOST_DEPTH = 200
-_PLAIN_NODES = 1_000
-_PLAIN_TEXT = 20_000
-_PLAIN_DEPTH = 64
-_PLAIN_WIDTH = 150
+_LONG = 8 * 2**10
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# Keys whose values are patterns or grammars, or whose numbers multiply what a schema holds.
-_NOT_PLAIN = frozenset({"patternProperties", "propertyNames", "grammar", "minProperties"})
 
 
 class NotPossible(Exception):
     """A form that cannot be enforced; its text is a short reason. Stays within this package."""
+
+
+class TooLong(NotPossible):
+    """A form that is long and fails a cheap check: the request is refused, and its field named.
+
+    Attributes:
+        text: the part of the form that fails.
+    """
+
+    def __init__(self, reason: str, text: Any) -> None:
+        """Take what is wrong."""
+        super().__init__(reason)
+        self.text = text
+
+
+class NothingMatches(NotPossible):
+    """A form that no text has."""
+
+
+def check_long(value: Any, problem: NotPossible) -> None:
+    """Raise `TooLong` for a problem of a text of more than 8 KiB."""
+    if isinstance(value, str) and len(value.encode(errors="replace")) > _LONG:
+        raise TooLong(str(problem), value) from problem
+
+
+def place_of(value: Any, part: Any) -> str:
+    """Return where in a form a part of it stands, as in `.properties.x.pattern`; "": nowhere."""
+    waiting = [(value, "")]
+    while waiting:
+        node, place = waiting.pop()
+        if node is part:
+            return place
+        if isinstance(node, dict):
+            waiting.extend((child, f"{place}.{key}") for key, child in node.items())
+        elif isinstance(node, list | tuple):
+            waiting.extend((child, f"{place}[{n}]") for n, child in enumerate(node))
+    return ""
 
 
 def check_size(value: Any) -> None:
@@ -37,7 +68,8 @@ def check_size(value: Any) -> None:
         value: anything that JSON can hold, or what a caller took for it.
 
     Raises:
-        NotPossible: it is refused.
+        TooLong: it is too large.
+        NotPossible: it is nested too deeply, or is no text.
     """
     text = 0
     for nodes, (node, depth) in enumerate(_walk(value)):
@@ -46,28 +78,9 @@ def check_size(value: Any) -> None:
             if _SURROGATE.search(node):
                 raise NotPossible("it is not UTF-8 text")
         if nodes > _MOST_NODES or text > _MOST_TEXT:
-            raise NotPossible("it is too large")
+            raise TooLong("it is too large", value)
         if depth > _MOST_DEPTH:
             raise NotPossible("it is nested too deeply")
-
-
-def is_plain(value: Any) -> bool:
-    """Return whether a schema, or the format of calls, is so simple that it compiles quickly."""
-    from core.engine.grammar.regex import is_plain_regex
-
-    text = 0
-    for nodes, (node, depth) in enumerate(_walk(value)):
-        if isinstance(node, str):
-            text += len(node)
-        elif isinstance(node, dict):
-            pattern = node.get("pattern", "")
-            if not _NOT_PLAIN.isdisjoint(node) or len(node) > _PLAIN_WIDTH:
-                return False
-            if isinstance(pattern, str) and not is_plain_regex(pattern):
-                return False
-        if nodes > _PLAIN_NODES or text > _PLAIN_TEXT or depth > _PLAIN_DEPTH:
-            return False
-    return True
 
 
 def _walk(value: Any) -> Iterator[tuple[Any, int]]:

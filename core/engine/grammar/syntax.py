@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.engine.grammar.build import parse_form
+from core.engine.grammar.build import parse_text
 from core.engine.grammar.library import has_xgrammar, load_xgrammar
 from core.engine.grammar.plan import make_plan
 from core.engine.grammar.screen import NotPossible
@@ -23,11 +23,11 @@ def check_form(spec: GrammarSpec) -> None:
         NotPossible: it is malformed, or larger than is compiled.
     """
     plan = make_plan(spec, None)
-    if plan.kind not in _PARSED or not has_xgrammar():
+    if spec.kind not in _PARSED or not has_xgrammar():
         return
     xgrammar = load_xgrammar()
     try:
-        parse_form(xgrammar, plan)
+        parse_text(xgrammar, plan.text)
     # Whatever xgrammar raises, the form does not parse.
     except Exception as refusal:
         raise NotPossible(tell(refusal)) from refusal

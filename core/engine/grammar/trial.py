@@ -29,6 +29,8 @@ _WALKS = 4
 _STEPS = 80
 _SLOW_STEP = 0.1  # seconds of computing: how busy the machine is must not matter
 _TOO_SLOW = "following the grammar takes too long"
+_PLACE = ".cc:"
+"""What marks a line of xgrammar's."""
 _ROOT = Path(__file__).parents[3]
 _START = (
     f"import sys; sys.path.insert(0, {str(_ROOT)!r})\n"
@@ -69,6 +71,11 @@ def try_out(plan: Plan, tokens: Tokens, *, seconds: float = _SECONDS) -> None:
     reason = done.stdout.decode(errors="replace").strip()
     if done.returncode != 0 or reason:
         raise NotPossible(reason or "compiling failed")
+    # What xgrammar says by the way, it says of something that it does not follow. Compiling here
+    # would put the same line on our stderr.
+    lines = done.stderr.decode(errors="replace").splitlines()
+    if said := next((line for line in lines if _PLACE in line), ""):
+        raise NotPossible(tell(RuntimeError(said)))
 
 
 def serve() -> None:
@@ -96,10 +103,10 @@ def tell(refusal: Exception) -> str:
     """Return what an error of xgrammar says, without its places in C++; one line of ASCII."""
     lines = str(refusal).strip().splitlines()
     text = lines[0] if lines else type(refusal).__name__
-    for marker in ("is false: ", ".cc:"):
+    for marker in ("is false: ", _PLACE):
         if marker in text:
             text = text.split(marker, 1)[1]
-            if marker == ".cc:":
+            if marker == _PLACE:
                 text = text.partition(": ")[2] or text
     return text.encode("ascii", "replace").decode()[:200]
 

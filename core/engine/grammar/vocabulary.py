@@ -5,11 +5,11 @@ Letters: V vocabulary.
 
 from __future__ import annotations
 
-import re
 from json.encoder import encode_basestring as dumps
 from typing import TYPE_CHECKING, Any
 
 from core.engine.grammar.build import Tokens
+from core.engine.grammar.ebnf import literal
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from core.engine.tokenizer import Vocabulary
 
 # JSON knows them in strings as escapes only; line ends are white space between its tokens.
-_STYLE = re.compile(r'"style": "(?!json")')
 _CONTROLS = frozenset(range(0x20)) - {0x0A, 0x0D}
 
 
@@ -71,13 +70,16 @@ class TokenTexts:
         Args:
             calls: the format of an xgrammar structural tag, as JSON.
         """
-        if _STYLE.search(calls):  # xgrammar writes arguments with marks of its own
-            return frozenset(self._special)
-        return frozenset(mark for mark in self._special if dumps(mark)[1:-1] in calls)
+        return frozenset(mark for mark in self._special if _is_in(mark, calls))
 
     def blanks(self) -> list[int]:
         """Return the tokens that are spaces and line ends and nothing else."""
         return [n for n, text in enumerate(self._texts) if text and not text.strip(b" \n")]
+
+
+def _is_in(mark: str, calls: str) -> bool:
+    """Return whether a format has a text, as it is or in a literal of a grammar."""
+    return any(dumps(text)[1:-1] in calls for text in (mark, literal(mark)[1:-1]))
 
 
 def _decode(xgrammar: Any, vocabulary: Vocabulary, size: int) -> list[bytes]:

@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from core.engine.engine import Engine
@@ -22,6 +23,7 @@ from core.engine.request import (
     Tool,
     ToolUse,
 )
+from core.errors import BadRequest
 from tests.core.engine.conftest import OpenEngine
 from tests.core.engine.tools.folding import Folded, fold, is_json
 from tests.tiny import llama_config, make_model
@@ -169,3 +171,116 @@ def test_a_call_that_is_cut_by_the_limit_is_not_closed(
             assert set(json.loads(arguments)) >= {"path", "body"}
         assert end.usage.repairs == ()
     assert cut
+
+
+CASES = Path(__file__).parents[2] / "cases" / "round-2.jsonl"
+PLAIN = Tool(
+    name="plain", parameters={"type": "object", "required": ["n"], "properties": {"n": {}}}
+)
+
+
+def cases(kind: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in CASES.read_text().splitlines()]
+    return [line for line in lines if line["kind"] == kind]
+
+
+@pytest.mark.parametrize("number", range(4))
+def test_tools_are_enforced_whatever_their_schemas_say(
+    open_tiny: OpenEngine, thinker: Path, number: int
+) -> None:
+    wanted = cases("tool-schema")[number]["parameters"]
+    tools = (Tool(name="case", parameters=wanted), PLAIN)
+    ended = 0
+    for seed in range(6):
+        prompt = ChatPrompt(messages=({"role": "user", "content": "Hi."},))
+        generation = open_tiny(thinker).submit(
+            GenerationRequest(
+                prompt=prompt,
+                sampling=SamplingParams(temperature=2.0, seed=seed),
+                max_tokens=400,
+                thinking=OFF,
+                tools=ToolUse(tools=tools, mode="required", parallel=False),
+            )
+        )
+        *pieces, end = list(generation)
+        unique = "uniqueItems" in json.dumps(wanted)
+        assert len(generation.warnings) == unique
+        assert all("tool case: " in one and "uniqueItems" in one for one in generation.warnings)
+        answer = fold(piece for piece in pieces if not isinstance(piece, Finished | Position))
+        assert isinstance(end, Finished)
+        if end.reason != "tool_calls":
+            continue
+        ended += 1
+        by_name = {tool.name: tool.parameters for tool in tools}
+        judged = {k: v for k, v in by_name[answer.names[0]].items() if k != "uniqueItems"}
+        arguments = json.loads(answer.arguments[0])
+        if not unique:
+            jsonschema.Draft202012Validator(judged_draft(judged)).validate(arguments)
+    assert ended
+
+
+def judged_draft(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema with its draft-7 tuples as 2020-12 writes them."""
+    text = json.dumps(schema)
+    return json.loads(text.replace('"items": [', '"prefixItems": ['))  # type: ignore[no-any-return]
+
+
+def test_one_tool_that_cannot_be_enforced_spoils_no_other(
+    open_tiny: OpenEngine, thinker: Path
+) -> None:
+    broken = Tool(name="broken", parameters={"properties": {"x": {"pattern": "(?=a)"}}})
+    for seed in range(4):
+        prompt = ChatPrompt(messages=({"role": "user", "content": "Hi."},))
+        generation = open_tiny(thinker).submit(
+            GenerationRequest(
+                prompt=prompt,
+                sampling=SamplingParams(temperature=2.0, seed=seed),
+                max_tokens=300,
+                thinking=OFF,
+                tools=ToolUse(tools=(broken, PAINT), mode="named", name="paint"),
+            )
+        )
+        assert list(generation)
+        assert generation.warnings == ()
+    both = ToolUse(tools=(broken, PAINT), mode="required")
+    answer = open_tiny(thinker).submit(
+        GenerationRequest(prompt=prompt, max_tokens=2, thinking=OFF, tools=both)
+    )
+    list(answer)
+    assert answer.warnings == (
+        "grammar not enforced: tool broken: the regex looks ahead or behind, or has flags; "
+        "its arguments may be any object",
+    )
+
+
+@pytest.mark.parametrize(
+    ("grammar", "tools", "field"),
+    [
+        (GrammarSpec(kind="regex", source="[" * 10_000, field="guided_regex"), (), "guided_regex"),
+        (
+            GrammarSpec(
+                kind="json_schema",
+                source={"properties": {"x": {"pattern": r"[\w" * 8000}}},
+                field="response_format.json_schema.schema",
+            ),
+            (),
+            "response_format.json_schema.schema.properties.x.pattern",
+        ),
+        (
+            None,
+            (PAINT, Tool(name="t", parameters={"properties": {"x": {"pattern": "(" * 9000}}})),
+            "tools[1].function.parameters.properties.x.pattern",
+        ),
+    ],
+)
+def test_a_long_form_that_fails_a_cheap_check_is_refused(
+    open_tiny: OpenEngine, thinker: Path, grammar: Any, tools: Any, field: str
+) -> None:
+    with pytest.raises(BadRequest, match="cannot be used") as refusal:
+        ask(
+            open_tiny(thinker),
+            grammar=grammar,
+            tools=ToolUse(tools=tools, mode="required" if tools else "auto"),
+        )
+    assert refusal.value.field == field
+    assert field in str(refusal.value)

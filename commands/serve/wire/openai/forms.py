@@ -48,15 +48,24 @@ def _forms(call: SamplingFields) -> Iterator[tuple[str, GrammarSpec]]:
     """Yield every form that is asked for and its field, the strongest first."""
     format_ = _from_response_format(call.response_format)
     if call.guided_grammar is not None:
-        yield "guided_grammar", GrammarSpec(kind="ebnf", source=call.guided_grammar)
+        yield (
+            "guided_grammar",
+            GrammarSpec(kind="ebnf", source=call.guided_grammar, field="guided_grammar"),
+        )
     if format_ is not None:
         yield "response_format", format_
     if call.structured_outputs is not None:
         yield "structured_outputs", _from_structured_outputs(call.structured_outputs)
     if call.guided_regex is not None:
-        yield "guided_regex", GrammarSpec(kind="regex", source=call.guided_regex)
+        yield (
+            "guided_regex",
+            GrammarSpec(kind="regex", source=call.guided_regex, field="guided_regex"),
+        )
     if call.guided_choice is not None:
-        yield "guided_choice", GrammarSpec(kind="choice", source=tuple(call.guided_choice))
+        yield (
+            "guided_choice",
+            GrammarSpec(kind="choice", source=tuple(call.guided_choice), field="guided_choice"),
+        )
     yield from _aliases(call)
 
 
@@ -67,9 +76,9 @@ def _aliases(call: SamplingFields) -> Iterator[tuple[str, GrammarSpec]]:
     if call.json_schema is not None:
         yield "json_schema", _schema(call.json_schema, "json_schema")
     if call.grammar:  # llama.cpp's clients send an empty one for none
-        yield "grammar", GrammarSpec(kind="ebnf", source=call.grammar)
+        yield "grammar", GrammarSpec(kind="ebnf", source=call.grammar, field="grammar")
     if call.format == "json":
-        yield "format", GrammarSpec(kind="json")
+        yield "format", GrammarSpec(kind="json", field="format")
     elif call.format:
         yield "format", _schema(call.format, "format")
 
@@ -93,7 +102,7 @@ def _schema(value: dict[str, Any] | str, field: str) -> GrammarSpec:
         word = '"json" or ' if field == "format" else ""
         raise BadRequest(f"{field} must be {word}a JSON Schema.", field=field)
     check_nesting(value, field)
-    return GrammarSpec(kind="json_schema", source=value)
+    return GrammarSpec(kind="json_schema", source=value, field=field)
 
 
 def _from_response_format(wanted: ResponseFormat | None) -> GrammarSpec | None:
@@ -113,7 +122,13 @@ def _from_response_format(wanted: ResponseFormat | None) -> GrammarSpec | None:
             field="response_format",
         )
     compact = form is not None and form.any_whitespace is False
-    return GrammarSpec(kind="json_schema", source=schema, any_whitespace=not compact)
+    nested = form is not None and form.schema is not None
+    return GrammarSpec(
+        kind="json_schema",
+        source=schema,
+        any_whitespace=not compact,
+        field=f"response_format.{'json_schema.' if nested else ''}schema",
+    )
 
 
 def _response_schema(wanted: ResponseFormat) -> dict[str, Any] | None:
@@ -133,7 +148,7 @@ def _from_structured_outputs(wanted: dict[str, Any]) -> GrammarSpec:
     check_nesting(wanted, "structured_outputs")
     named = [name for name in wanted if name in _NAMED]
     if len(named) != 1 or set(wanted) - set(named) - _BESIDE:
-        return GrammarSpec(kind="json_schema", source=wanted)
+        return GrammarSpec(kind="json_schema", source=wanted, field="structured_outputs")
     name = named[0]
     kind, is_right, what = _NAMED[name]
     if not is_right(wanted[name]):
@@ -143,6 +158,7 @@ def _from_structured_outputs(wanted: dict[str, Any]) -> GrammarSpec:
         kind=kind,
         source=None if kind == "json" else tuple(source) if kind == "choice" else source,
         any_whitespace=not wanted.get("disable_any_whitespace"),
+        field=f"structured_outputs.{name}",
     )
 
 

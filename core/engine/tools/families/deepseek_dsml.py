@@ -13,6 +13,7 @@ V4 calls the outer tag `tool_calls`. The tag of a value says whether it is a str
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from core.engine.parsing import AnswerParser
 from core.engine.request import Tool, ToolUse
@@ -22,6 +23,7 @@ from core.engine.tools.calls import NewId
 from core.engine.tools.family import Family, Format, Message
 from core.engine.tools.history import with_texts
 from core.engine.tools.markup import Dialect
+from core.engine.tools.schema import kinds
 
 TOKEN = "｜DSML｜"
 BLOCKS = ("function_calls", "tool_calls")
@@ -53,8 +55,32 @@ def block(tools: ToolUse, name: str) -> Format:
 
 def _call(tool: Tool) -> Format:
     begin = f'<{TOKEN}invoke name="{tool.name}">\n'
-    content = formats.arguments(tool, "deepseek_xml", excludes=(DIALECT.parameter_end,))
+    content = formats.members(
+        tool,
+        lambda key, value: _member(tool, formats.text(key), value),
+        _member(tool, formats.regex(r"\w{1,60}"), {}),
+    )
     return formats.tag(begin, content, f"</{TOKEN}invoke>\n")
+
+
+def _member(tool: Tool, name: Format, value: Any) -> Format:
+    end = (DIALECT.parameter_end,)
+    allowed = kinds(value, tool.parameters)
+    options = []
+    if "string" in allowed:
+        options.append(("true", formats.plain_text(tool, value, end)))
+    if allowed != {"string"}:
+        options.append(("false", formats.others(tool, value, end)))
+    return formats.either(
+        [
+            formats.sequence(
+                formats.text(f'{DIALECT.parameter}"'),
+                name,
+                formats.tag(f'" string="{is_text}">', content, f"{DIALECT.parameter_end}\n"),
+            )
+            for is_text, content in options
+        ]
+    )
 
 
 def prepare_history(messages: Iterable[Message]) -> list[Message]:

@@ -38,9 +38,9 @@ def call_format(tools: ToolUse) -> Format:
 
 def _format(tool: Tool) -> Format:
     content = formats.listed(
-        tool.parameters,
+        tool,
         lambda key, value: formats.sequence(formats.text(f"{key}:"), _value(tool, value)),
-        free=formats.sequence(formats.regex(r"[a-zA-Z_]\w{0,59}:"), formats.schema(True)),
+        free=formats.sequence(formats.regex(r"[a-zA-Z_]\w{0,59}:"), formats.schema({})),
         separator=",",
     )
     return formats.tag(f"{BEGIN}call:{tool.name}{{", content, f"}}{END}")
@@ -49,8 +49,8 @@ def _format(tool: Tool) -> Format:
 def _value(tool: Tool, value: Any) -> Format:
     """Return what stands for a value: text between marks for strings, JSON for all else."""
     if kinds(value, tool.parameters) != {"string"}:
-        return formats.within(tool.parameters, value)
-    return formats.tag(QUOTE, formats.plain_text(tool.parameters, value, "[^<]*"), QUOTE)
+        return formats.within(tool, value)
+    return formats.tag(QUOTE, formats.plain_text(tool, value, (QUOTE,)), QUOTE)
 
 
 def prepare_history(messages: Iterable[Message]) -> list[Message]:

@@ -37,7 +37,7 @@ def call_format(tools: ToolUse) -> Format:
 
 
 def _format(tool: Tool) -> Format:
-    content = formats.arguments(tool, "gemma", excludes=(BEGIN, END))
+    content = formats.arguments(tool, excludes=(BEGIN, END), quote=QUOTE)
     return formats.tag(f"{BEGIN}call:{tool.name}", content, END)
 
 

@@ -29,10 +29,19 @@ def call_format(tools: ToolUse) -> Format:
 
 
 def _call(tool: Tool) -> Format:
+    line_end = formats.regex("\n?")
+    content = formats.raw_members(
+        tool,
+        lambda key: formats.sequence(
+            formats.text(f"{blocks.GLM.parameter}{key}{blocks.GLM.key_end}"),
+            line_end,
+            formats.text(blocks.GLM.value or ""),
+        ),
+        formats.sequence(formats.text(blocks.GLM.parameter_end), line_end),
+        mark=blocks.GLM.parameter_end,
+    )
     return formats.tag(
-        f"<tool_call>{tool.name}",
-        formats.arguments(tool, "glm_xml", excludes=(blocks.GLM.parameter_end,)),
-        "</tool_call>",
+        f"<tool_call>{tool.name}", formats.sequence(line_end, content), "</tool_call>"
     )
 
 

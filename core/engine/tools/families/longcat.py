@@ -39,9 +39,9 @@ def call_format(tools: ToolUse) -> Format:
 def _call(tool: Tool) -> Format:
     content = formats.raw_members(
         tool,
-        lambda key: f"{DIALECT.parameter}{key}{DIALECT.key_end}\n{DIALECT.value}",
-        f"{DIALECT.parameter_end}\n",
-        "[^<]*",
+        lambda key: formats.text(f"{DIALECT.parameter}{key}{DIALECT.key_end}\n{DIALECT.value}"),
+        formats.text(f"{DIALECT.parameter_end}\n"),
+        mark=DIALECT.parameter_end,
     )
     return formats.tag(f"{DIALECT.call}{tool.name}\n", content, DIALECT.call_end)
 

@@ -38,7 +38,15 @@ def call_format(tools: ToolUse) -> Format:
 
 
 def _call(tool: Tool) -> Format:
-    content = formats.arguments(tool, "minimax_xml", excludes=(DIALECT.parameter_end,))
+    content = formats.raw_members(
+        tool,
+        lambda key: formats.text(f'<parameter name="{key}">'),
+        formats.text(f"{DIALECT.parameter_end}\n"),
+        # A line break at the beginning would be taken for one that frames the value.
+        lambda key, value: formats.raw_value(
+            tool, key, value, (DIALECT.parameter_end,), avoid=[f"\\n{formats.ANY}*"]
+        ),
+    )
     return formats.tag(f'<invoke name="{tool.name}">\n', content, "</invoke>\n")
 
 

@@ -39,7 +39,10 @@ def call_format(tools: ToolUse) -> Format:
 
 def _call(tool: Tool) -> Format:
     content = formats.raw_members(
-        tool, lambda key: f'<atem:parameter name="{key}">', f"{DIALECT.parameter_end}\n", "[^<]*"
+        tool,
+        lambda key: formats.text(f'<atem:parameter name="{key}">'),
+        formats.text(f"{DIALECT.parameter_end}\n"),
+        mark=DIALECT.parameter_end,
     )
     return formats.tag(f'<atem:invoke name="{tool.name}">\n', content, "</atem:invoke>\n")
 

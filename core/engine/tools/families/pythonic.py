@@ -41,10 +41,10 @@ def call_format(tools: ToolUse) -> Format:
 
 def _format(tool: Tool) -> Format:
     def one(key: str, value: Any) -> Format:
-        return formats.sequence(formats.text(f"{key}="), formats.within(tool.parameters, value))
+        return formats.sequence(formats.text(f"{key}="), formats.within(tool, value))
 
-    free = formats.sequence(formats.regex(r"[a-zA-Z_]\w{0,59}="), formats.schema(True))
-    content = formats.listed(tool.parameters, one, free, separator=", ")
+    free = formats.sequence(formats.regex(r"[a-zA-Z_]\w{0,59}="), formats.schema({}))
+    content = formats.listed(tool, one, free, separator=", ")
     return formats.tag(f"{tool.name}(", content, ")")
 
 

@@ -37,7 +37,12 @@ def _call(tool: Tool) -> Format:
     begin = f"<tool_call>\n<function={tool.name}>\n"
     return formats.tag(
         begin,
-        formats.arguments(tool, "qwen_xml", excludes=(blocks.QWEN.parameter_end,)),
+        formats.raw_members(
+            tool,
+            lambda key: formats.text(f"{blocks.QWEN.parameter}{key}>\n"),
+            formats.text(f"\n{blocks.QWEN.parameter_end}\n"),
+            mark=blocks.QWEN.parameter_end,
+        ),
         "</function>\n</tool_call>",
     )
 

@@ -10,7 +10,9 @@ import pytest
 
 from core.engine.grammar import CompiledForm, Grammars, NotEnforced
 from core.engine.grammar.build import bits_of, new_mask
+from core.engine.grammar.screen import TooLong
 from core.engine.request import GrammarSpec
+from core.engine.tools import formats
 from tests.core.engine.grammar.conftest import EOS, SPECIAL, VOCABULARY, Bytes
 
 if TYPE_CHECKING:
@@ -147,7 +149,7 @@ def test_a_dead_end_switches_the_form_off(forms: Forms) -> None:
 CALL: Mapping[str, Any] = {
     "type": "tag",
     "begin": '<call>{"name": "f", "arguments": ',
-    "content": {"type": "json_schema", "json_schema": {"type": "object", "properties": {}}},
+    "content": formats.schema({"type": "object", "properties": {}}),
     "end": "}</call>",
 }
 
@@ -177,6 +179,19 @@ def test_marks_of_calls_may_be_special_tokens(forms: Forms) -> None:
     assert row.complete
 
 
+def test_marks_within_arguments_may_be_special_tokens(forms: Forms) -> None:
+    string = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+    form = forms.grammars.prepare(
+        None, calls=formats.schema(string, excludes=(SPECIAL[0],), quote=SPECIAL[2])
+    )
+    assert isinstance(form, CompiledForm)
+    row = form.start()
+    for token in (*b"{a:", EOS + 2, ord("x"), EOS + 2):
+        assert token in allowed(row)
+        row.accept(token)
+    assert EOS + 1 not in allowed(row)
+
+
 @pytest.mark.parametrize(
     ("kind", "source"),
     [
@@ -199,8 +214,6 @@ def test_marks_of_calls_may_be_special_tokens(forms: Forms) -> None:
         ("json_schema", {"$ref": "#/nowhere"}),
         ("json_schema", {"pattern": "("}),
         ("json_schema", {"pattern": "a^b"}),
-        ("json_schema", {"enum": [f"{n}" for n in range(30_000)]}),
-        ("json_schema", {"const": "x" * 300_000}),
         ("regex", ""),
         ("regex", "["),
         ("regex", r"(a)\1"),
@@ -219,6 +232,25 @@ def test_what_cannot_be_is_not_enforced(grammars: Grammars, kind: Any, source: A
     assert answer.reason
     assert answer.reason.isascii()
     assert "\n" not in answer.reason
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"),
+    [
+        ("json_schema", {"enum": [f"{n}" for n in range(30_000)]}),
+        ("json_schema", {"const": "x" * 300_000}),
+        ("json_schema", {"properties": {"x": {"pattern": r"[\w" * 8000}}}),
+        ("regex", "[" * 10_000),
+        ("regex", "(" * 10_000),
+        ("regex", "a{2}" * 10_000 + "{2}"),
+        ("ebnf", "x" * 300_000),
+    ],
+)
+def test_what_is_long_and_fails_a_cheap_check_is_told_apart(
+    grammars: Grammars, kind: Any, source: Any
+) -> None:
+    with pytest.raises(TooLong):
+        grammars.prepare(GrammarSpec(kind=kind, source=source))
 
 
 def test_what_is_nested_without_end_is_not_enforced(grammars: Grammars) -> None:
@@ -244,9 +276,9 @@ def test_blanks_are_white_space_and_nothing_else(grammars: Grammars) -> None:
 
 def test_shortfalls_are_told(forms: Forms) -> None:
     assert forms.compile("json_schema", PERSON).shortfall is None
-    partly = forms.compile("json_schema", {"type": "array", "uniqueItems": True, "not": {}})
+    partly = forms.compile("json_schema", {"type": "array", "uniqueItems": True, "contains": {}})
     assert partly.shortfall == NotEnforced(
-        reason="the schema's not, uniqueItems (the rest of it is enforced)"
+        reason="the schema's contains, uniqueItems (the rest of it is enforced)"
     )
 
 
