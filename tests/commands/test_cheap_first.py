@@ -44,7 +44,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("generate unloadable hi --max-tokens 1", 7, "nonsense"),
         ("generate unloadable hi --grammar grammar", 2, "--grammar cannot be enforced: EBNF"),
-        ("generate unloadable hi --regex (", 2, "--regex cannot be enforced: Regex"),
+        ("generate unloadable hi --regex (", 2, "--regex cannot be enforced: the regex"),
         ("generate unloadable hi --adapter half", 7, "has no lora_b"),
         ("generate unloadable hi --adapter flat", 7, "has the shape (64, 32), the layer (64, 64)"),
         ("generate untemplated hi", 2, "untemplated has no chat template"),

@@ -177,7 +177,7 @@ def test_a_bad_field_is_a_bad_request(client: openai.OpenAI) -> None:
     with pytest.raises(openai.BadRequestError, match="messages required"):
         client.chat.completions.create(model=MODEL, messages=[])
     with pytest.raises(openai.BadRequestError) as caught:
-        _chat(client, stop="")
+        _chat(client, stop=["a", ""])
     assert caught.value.param == "stop"
 
 

@@ -220,7 +220,7 @@ def test_marks_within_arguments_may_be_special_tokens(forms: Forms) -> None:
         ("regex", "a$b"),
         ("regex", None),
         ("regex", "\ud800"),
-        ("ebnf", "root ::= "),
+        ("ebnf", "root ::= ("),
         ("ebnf", "root ::= root"),
         ("ebnf", 'no ::= "root"'),
         ("ebnf", 5),
