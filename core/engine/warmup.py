@@ -7,6 +7,7 @@ that is loaded for the first time is also tried in a batch (`trial.py`).
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
@@ -49,6 +50,7 @@ def warm_up(
         BadModelFiles: the model cannot compute a token.
         EngineFailed: there is no memory for it, or the device failed.
     """
+    _leave_busy_cores(loaded)
     try:
         loaded, runner, batching = _prepare(loaded, make_runner, batch, shelf)
     except MlxbunError:
@@ -59,6 +61,12 @@ def warm_up(
     runner.rest()
     mx.reset_peak_memory()
     return replace(loaded, info=replace(loaded.info, batching=batching)), runner
+
+
+def _leave_busy_cores(loaded: LoadedModel) -> None:
+    """Use as many BLAS threads as cores were free while the weights were read."""
+    if loaded.threads and (count := loaded.threads.wanted(stale=math.inf)):
+        loaded.threads.apply(count)
 
 
 def _prepare(
