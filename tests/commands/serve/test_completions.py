@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -209,15 +208,6 @@ def test_two_numbers_of_them_contradict_each_other(client: httpx.Client) -> None
 
 
 # OpenAI's SDK
-
-
-@pytest.fixture
-def sdk(base: str, engine: FakeEngine) -> Iterator[openai.OpenAI]:
-    http = openai.DefaultHttpxClient(trust_env=False)
-    with openai.OpenAI(
-        base_url=f"{base}/v1", api_key="x", max_retries=0, http_client=http
-    ) as opened:
-        yield opened
 
 
 def test_the_sdk_reads_arrays_of_several_prompts(sdk: openai.OpenAI, engine: FakeEngine) -> None:
