@@ -161,7 +161,7 @@ def _one_model(argument: str | None, option: str | None) -> str | None:
     """
     if argument and option and argument != option:
         raise UsageProblem(
-            f"MODEL is {argument!r}, but --model is {option!r}.", hint="Name one of them."
+            f"MODEL is {argument!r}, but --model is {option!r}.", hint="Give only one of them."
         )
     return argument or option
 

@@ -48,7 +48,7 @@ class EndingConstraint:
         return self._stopped or (self._inner is not None and self._inner.complete)
 
     def accept(self, token: int) -> None:
-        """Hear of a generated token."""
+        """Note a generated token."""
         self._stopped = token in self._ending.stop_tokens and not self._is_early
         self._count += 1
         if self._inner is not None:

@@ -244,7 +244,7 @@ def _fitting_adapter(
 def _require_template(model: ModelRef, shelf: CardShelf) -> None:
     """Refuse a model that cannot chat before its weights are read.
 
-    The tokenizer has the last word, and is asked only where no template lies in a usual place.
+    The tokenizer decides, but is only read where no template lies in a usual place.
     """
     from core.engine.loader import read_tokenizer
 

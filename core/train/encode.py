@@ -175,10 +175,10 @@ class Encoder:
     ) -> tuple[int, int] | None:
         """Return where a message that is not learned stands, by the row's own messages.
 
-        None: the whole has it otherwise, and it is not learned for that reason already.
+        None: the template writes it in another way when more follows; it is not learned anyway.
 
         Raises:
-            RowProblem: it cannot be told, and some of it would be learned.
+            RowProblem: its place is unknown, and some of it would be learned.
         """
         answers = messages[turn]["role"] == "assistant"
         before = ""

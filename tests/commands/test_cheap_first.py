@@ -65,7 +65,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
             7,
             "has no lora_b",
         ),
-        ("fuse unloadable --adapter flat --output taken", 2, "is there already"),
+        ("fuse unloadable --adapter flat --output taken", 2, "exists already"),
         ("fuse unloadable --adapter flat --output out", 7, "has the shape"),
         ("upload none --to me/name", 6, "no Hugging Face token"),
     ],

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def names_of(schema: Any, preparer: Preparer) -> Automaton | None:
-    """Return the names that a schema allows; None: all, or more than can be told.
+    """Return the names that a schema allows; None: all, or too many to list.
 
     Args:
         schema: what every name must be valid under.

@@ -340,7 +340,7 @@ class _Parser:
         r"""Return the characters of an escape, behind its `\`."""
         sign = self._next()
         if not sign:
-            raise self._wrong("nothing is escaped")
+            raise self._wrong("nothing follows the backslash")
         self._at += 1
         if sign in "dDwWsS":
             return _shorthand(sign)

@@ -84,7 +84,7 @@ class Preparer:
         try:
             return self._find(target)
         except Conflict as problem:
-            raise NotPossible("the schema refers to something that it does not have") from problem
+            raise NotPossible("the schema has a reference that points to nothing") from problem
 
     def _prepare(self, schema: Any) -> Any:
         self._count()

@@ -193,7 +193,7 @@ class Reading:
         return JsonReader(self.source, notation, ends=(*ends, *self.ends), repairs=self.repairs)
 
     def announce(self, name: str, draft: Draft | None = None) -> Steps[None]:
-        """Begin a call: from here on what was read is no text. A call before it is over.
+        """Begin a call, and end the one before it. What was read for it is not shown as text.
 
         Args:
             name: the function.
