@@ -1,8 +1,8 @@
 """Whether an adapter can be used, and on which model: one check for every verb. Imports no arrays.
 
 The check reads the adapter's configuration and the headers of both weight files, so it runs before
-a model is loaded. It leaves layers undecided that mlx-lm renames as it loads the original files; the
-loader then calls `fit_to_layers` with the model itself, before its weights are read.
+a model is loaded. It cannot decide about layers that mlx-lm renames when it loads original files;
+the loader then calls `fit_to_layers` with the model itself, before its weights are read.
 
 `I` inputs, `O` outputs, `R` rank, `E` experts.
 """

@@ -67,7 +67,6 @@ class Anchor:
 
 Node: TypeAlias = Chars | Run | Choice | Repeat | Anchor
 
-EMPTY = Run(parts=())
 _ANYTHING = Repeat(node=Chars(ranges=cp.ANY), least=0, most=None)
 
 
