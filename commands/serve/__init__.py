@@ -147,7 +147,7 @@ def serve(
 
 
 def _can_train(model: Any) -> bool:
-    """Tell whether a loaded model can be trained, on the engine's thread."""
+    """Return whether a loaded model can be trained, on the engine's thread."""
     from core.train.trial import can_train
 
     return can_train(model)

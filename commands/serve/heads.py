@@ -44,7 +44,7 @@ def _head_of(handler: HTTPRouteHandler) -> HTTPRouteHandler:
             media_type=whole.media_type,
         )
 
-    async def tell() -> Response[None]:
+    async def empty() -> Response[None]:
         return Response(None, media_type=media_type_of(handler))
 
-    return head(sorted(handler.paths))(run if is_cheap(handler) else tell)
+    return head(sorted(handler.paths))(run if is_cheap(handler) else empty)

@@ -140,9 +140,9 @@ class Encoder:
         messages = [{k: v for k, v in m.items() if k != "train"} for m in messages]
         asked = messages
         first = len(self._retold(messages[:given], tools).messages) if given else 0
-        told = self._retold(messages, tools)
-        asked_tools, tools = tools, told.tools
-        messages = told.messages
+        shown = self._retold(messages, tools)
+        asked_tools, tools = tools, shown.tools
+        messages = shown.messages
         whole = self._rendered(messages, tools)
         tokens = self._tokenizer.encode(whole, special=False)
         turns = [i for i in range(first, len(messages)) if messages[i]["role"] == "assistant"]

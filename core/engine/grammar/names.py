@@ -16,7 +16,7 @@ def names_of(schema: Any, preparer: Preparer) -> Automaton | None:
 
     Args:
         schema: what every name must be valid under.
-        preparer: makes it ready, and hears of it if it is too complex.
+        preparer: prepares it; notes the keyword if it is too complex.
     """
     try:
         return _names(preparer.prepare(schema), preparer)

@@ -32,7 +32,7 @@ class TooLong(NotPossible):
     """
 
     def __init__(self, reason: str, text: Any) -> None:
-        """Take what is wrong."""
+        """Take the message and the part that fails."""
         super().__init__(reason)
         self.text = text
 

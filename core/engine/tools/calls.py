@@ -85,7 +85,7 @@ class Draft:
         Args:
             source: the text.
             verbatim: whether arguments are JSON: what needs no repair stands as it was written.
-                Else they are written anew from other markup, and go out as they are read.
+                Otherwise they are converted from other markup and sent as they are read.
         """
         self._source = source
         self._verbatim = verbatim
@@ -95,7 +95,7 @@ class Draft:
         self._held = False
 
     def add(self, part: str) -> str:
-        """Take what was written for the text read since the last part; return what goes out."""
+        """Add what was written for the text read since the last part; return what to send."""
         if not self._verbatim:
             self._rewind()
             return part
@@ -260,7 +260,7 @@ class Reading:
         return True
 
     def _may_end(self, *, loose: bool) -> Wait[bool]:
-        """Tell whether what comes next may follow a complete call."""
+        """Return whether what comes next may follow a complete call."""
         source = self.source
         yield from self.gap()
         if (yield from source.ended()):

@@ -49,7 +49,7 @@ def as_object(arguments: Any) -> Any:
     try:
         found = json.loads(arguments)
         json.dumps(found, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):  # among them halves of characters
+    except (ValueError, RecursionError):  # such as lone surrogates
         return arguments
     return found if isinstance(found, dict) else arguments
 
