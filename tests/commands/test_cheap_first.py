@@ -1,4 +1,4 @@
-"""What is cheap to find wrong is found before a model is loaded.
+"""Cheap checks come before a model is loaded.
 
 The model of these tests fails when it is loaded, so an error of another kind shows that it was not.
 """
@@ -44,7 +44,11 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         ("generate unloadable hi --max-tokens 1", 7, "nonsense"),
         ("generate unloadable hi --grammar grammar", 2, "--grammar cannot be enforced: EBNF"),
-        ("generate unloadable hi --regex (", 2, "--regex cannot be enforced: Regex"),
+        (
+            "generate unloadable hi --regex (",
+            2,
+            "cannot be enforced: the regex is malformed",
+        ),
         ("generate unloadable hi --adapter half", 7, "has no lora_b"),
         ("generate unloadable hi --adapter flat", 7, "has the shape (64, 32), the layer (64, 64)"),
         ("generate untemplated hi", 2, "untemplated has no chat template"),

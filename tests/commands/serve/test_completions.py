@@ -1,4 +1,4 @@
-"""Text completions: several prompts, prompts told again, OpenAI's arrays of log-probabilities."""
+"""Text completions: several prompts, echoed prompts, OpenAI's arrays of log-probabilities."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_a_client_that_leaves_frees_every_row(client: httpx.Client, engine: Fake
     wait_until(lambda: engine.running == 0)
 
 
-# Prompts told again
+# Echoed prompts
 
 
 def test_an_answer_may_begin_with_its_prompt(client: httpx.Client, engine: FakeEngine) -> None:

@@ -1,4 +1,4 @@
-"""Token ids beyond a model's rows are never looked up: MLX checks no index.
+"""Token ids beyond a model's rows are never looked up, as MLX does not check indices.
 
 Models with fewer ids than their tokenizer, or more. Embedding and output head always have as many
 rows as each other: mlx-lm's architectures make both from one number and check the files' shapes.

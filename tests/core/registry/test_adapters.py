@@ -1,4 +1,4 @@
-"""One judgement of an adapter, by headers, and every verb that takes one asks for it."""
+"""One check of an adapter, by headers, which every verb that takes one uses."""
 
 from __future__ import annotations
 
