@@ -63,7 +63,7 @@ def fuse(
 
     target = expanded(output)
     if target.exists():
-        raise UsageProblem(f"{target} is there already.", hint="Name a folder that is not.")
+        raise UsageProblem(f"{target} exists already.", hint="Choose a new folder.")
     folder = find_adapter(adapter, cache=session.paths.cache)
     base = resolve_model(
         model,

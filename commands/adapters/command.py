@@ -81,7 +81,7 @@ def inspect(
         {
             "folder": str(card.folder),
             "base": card.base,
-            "fits it": "not known: it is not on this disk" if fit is None else fit.problem or "yes",
+            "fits it": "unknown: it is not on this disk" if fit is None else fit.problem or "yes",
             "kind": card.kind,
             "rank": card.rank,
             "scale": card.scale,

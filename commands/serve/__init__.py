@@ -147,7 +147,7 @@ def serve(
 
 
 def _can_train(model: Any) -> bool:
-    """Tell whether a loaded model can be trained, on the engine's thread."""
+    """Return whether a loaded model can be trained, on the engine's thread."""
     from core.train.trial import can_train
 
     return can_train(model)
@@ -161,7 +161,7 @@ def _one_model(argument: str | None, option: str | None) -> str | None:
     """
     if argument and option and argument != option:
         raise UsageProblem(
-            f"MODEL is {argument!r}, but --model is {option!r}.", hint="Name one of them."
+            f"MODEL is {argument!r}, but --model is {option!r}.", hint="Give only one of them."
         )
     return argument or option
 

@@ -1,7 +1,7 @@
-"""`HEAD` where there is `GET`: the head of the answer, without the work that its body takes.
+"""`HEAD` wherever there is `GET`: the headers of the answer, without the work for its body.
 
-A handler whose status is all that is asked for is run (`documented(cheap=True)`); of the others
-only the guards are, so that no look at the head starts a job, reads a disk or opens a stream.
+Handlers that are marked as cheap (`documented(cheap=True)`) run; of the others only the guards do,
+so that `HEAD` never starts a job, reads a disk or opens a stream.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def with_heads(handlers: Sequence[HTTPRouteHandler]) -> list[HTTPRouteHandler]:
 
 
 async def drop_length(message: Message, scope: Scope) -> None:
-    """Leave the length of a body that was not made out of a head. Litestar's `before_send`."""
+    """Remove the length from a head whose body was not made. Litestar's `before_send`."""
     if scope.get("method") == "HEAD" and message["type"] == "http.response.start":
         headers = message.get("headers", ())
         message["headers"] = [pair for pair in headers if pair[0].lower() != b"content-length"]
@@ -44,7 +44,7 @@ def _head_of(handler: HTTPRouteHandler) -> HTTPRouteHandler:
             media_type=whole.media_type,
         )
 
-    async def tell() -> Response[None]:
+    async def empty() -> Response[None]:
         return Response(None, media_type=media_type_of(handler))
 
-    return head(sorted(handler.paths))(run if is_cheap(handler) else tell)
+    return head(sorted(handler.paths))(run if is_cheap(handler) else empty)

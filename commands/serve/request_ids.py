@@ -1,4 +1,4 @@
-"""The name of a request, `x-request-id`, on every answer. Knows ASGI; knows nothing of routes."""
+"""`x-request-id` on every answer. Knows ASGI, but no routes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 HEADER = "x-request-id"
 
 _KEY = "mlxbun_request_id"
-# What a client may call its request: short enough for any log, and nothing that breaks a line.
+# Ids that a client may choose: short enough for any log, without line breaks.
 _OURS_TO_ECHO = re.compile(rb"[!-~]{1,128}")
 
 
@@ -25,7 +25,7 @@ async def add_request_id(message: Message, scope: Scope) -> None:
 
 
 def request_id(scope: Scope) -> str:
-    """Return the client's id for a request, or one of ours where it has none that can be echoed."""
+    """Return the client's id for a request, or a new one if it has none that can be echoed."""
     state: dict[str, Any] = scope["state"]
     if _KEY not in state:
         state[_KEY] = _sent(scope) or f"req_{uuid.uuid4().hex}"

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _FAREWELL = 3.0
 
 # Seconds that an idle connection stays open: longer than the 60 after which load balancers and the
-# connection pools of clients let go of theirs, so that none of them writes into a closed one.
+# connection pools of clients close theirs, so that none of them writes to a closed connection.
 _KEEP_ALIVE = 75
 
 

@@ -1,4 +1,4 @@
-"""Rows whose caches are not merged, for models that mlx-lm's batch caches compute wrongly.
+"""Rows whose caches are not merged, for models that give wrong results with mlx-lm's batch caches.
 
 mlx-lm pads prompts of different lengths when it computes them together, and some models take the
 padding into their state; others cannot share a forward pass at all. Here every row keeps the plain
@@ -40,11 +40,11 @@ class OwnCaches:
 
     @classmethod
     def merge(cls, caches: list[OwnCaches]) -> OwnCaches:
-        """Return the rows of all of them."""
+        """Return a cache with the rows of all given ones."""
         return cls([row for cache in caches for row in cache.rows])
 
     def extend(self, other: OwnCaches) -> None:
-        """Take the rows of another one in."""
+        """Add the rows of another one."""
         self.rows = [*self.rows, *other.rows]
 
     def filter(self, keep: list[int]) -> None:
@@ -57,7 +57,7 @@ class OwnCaches:
 
     @property
     def state(self) -> list[Any]:
-        """All arrays."""
+        """Every array of all rows."""
         return [cache.state for row in self.rows for cache in row]
 
     @property
@@ -169,28 +169,28 @@ class TurnGenerator(BatchGenerator):  # type: ignore[misc]
         totals = [waiting[n][2] for n in ready]
         self._currently_processing = [row for n, row in enumerate(waiting) if n not in ready]
         started = self._prompt_batch.split(ready).generate(last)
-        told = [
+        responses = [
             PromptProcessingBatch.Response(uid, (total, total), True, True)
             for uid, total in zip(started.uids, totals, strict=True)
         ]
         self._generation_batch.extend(started)
-        return told
+        return responses
 
     def _prefill(self) -> list[Any]:
         """Compute up to `prefill_step_size` tokens over all rows."""
         uids = self._prompt_batch.uids
         chunks: list[list[int]] = [[] for _ in uids]
-        told, left = [], self.prefill_step_size
+        responses, left = [], self.prefill_step_size
         for index in sorted(range(len(uids)), key=lambda n: (uids[n] <= self._served, uids[n])):
             if not left:
                 break
             chunks[index], response = self._take_chunk(index, left)
             left -= len(chunks[index])
-            told.append(response)
-        if told:
-            self._served = told[-1].uid
+            responses.append(response)
+        if responses:
+            self._served = responses[-1].uid
             self._prompt_batch.prompt(chunks)
-        return told
+        return responses
 
     def _take_chunk(self, index: int, most: int) -> tuple[list[int], Any]:
         """Take a chunk of a row's prompt, not beyond the end of its segment."""

@@ -114,7 +114,7 @@ class BatchRunner:
     """Runs rows together, one step at a time: a decode step for all, then a prefill chunk.
 
     Attributes:
-        mode: how they do; `serial` computes every row alone, with plain caches.
+        mode: how rows run together; `serial` computes every row alone, with plain caches.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""What calls must look like: each tool by itself, so that none spoils the others. No arrays."""
+"""The form of calls, each tool by itself, so that none spoils the others. Imports no arrays."""
 
 from __future__ import annotations
 

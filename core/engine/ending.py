@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 class EndingConstraint:
     """A `Constraint` that forbids EOS and stop tokens for a while and ends the row at a stop token.
 
-    A form that is complete ends the answer all the same: where another constraint allows nothing
+    A complete form still ends the answer: where another constraint allows nothing
     but an end, that end is allowed.
     """
 
     def __init__(
         self, inner: Constraint | None, ending: Ending, *, eos_ids: frozenset[int]
     ) -> None:
-        """Take what applies beside it.
+        """Take the rules for the end and the other constraint.
 
         Args:
             inner: the row's other constraint; None: anything may come.
@@ -48,7 +48,7 @@ class EndingConstraint:
         return self._stopped or (self._inner is not None and self._inner.complete)
 
     def accept(self, token: int) -> None:
-        """Hear of a generated token."""
+        """Note a generated token."""
         self._stopped = token in self._ending.stop_tokens and not self._is_early
         self._count += 1
         if self._inner is not None:

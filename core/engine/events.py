@@ -163,7 +163,7 @@ class Finished:
     usage: Usage
     """What it took."""
     logprobs: tuple[Position, ...] | None = None
-    """All positions again, reasoning and calls included; None: not asked for."""
+    """All positions again, reasoning and calls included; None: not requested."""
 
 
 Event = TextDelta | ReasoningDelta | ToolCallDelta | Position | Finished

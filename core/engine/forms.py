@@ -89,7 +89,7 @@ class Forms:
         said = calls.warnings if calls else ()
         if isinstance(made, NotEnforced):
             return Form(warnings=(*said, warning(made)), instead=grammar is not None)
-        short = made.shortfall if grammar else None  # what calls lose is told by tool
+        short = made.shortfall if grammar else None  # `Calling` warns of calls
         return Form(compiled=made, warnings=(*said, warning(short)) if short else said)
 
     def constraint(

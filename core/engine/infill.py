@@ -18,11 +18,11 @@ class InfillFormat:
     """The tokens around a text with a gap."""
 
     prefix: str
-    """Comes before the text before the gap."""
+    """The token before the prefix."""
     suffix: str
-    """Comes before the text after the gap."""
+    """The token before the suffix."""
     middle: str | None
-    """Comes where the model goes on; None: nothing does."""
+    """Comes where the model continues; None: nothing does."""
     suffix_first: bool = False
     """Whether the text after the gap comes first."""
     ends: tuple[str, ...] = ()

@@ -5,9 +5,7 @@ Runs on the engine's thread: MLX arrays belong to the thread that made them.
 
 from __future__ import annotations
 
-import traceback
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,6 +22,7 @@ from mlx_lm.utils import (
     load_model,
 )
 
+from core.engine.blame import blaming_files
 from core.engine.cache.snapshot import always_cuttable
 from core.engine.device import device_name, recommended_working_set
 from core.engine.events import Shares
@@ -33,16 +32,15 @@ from core.engine.recommended import read_recommended
 from core.engine.request import SamplingParams, ToneCurve
 from core.engine.slim import import_tuner
 from core.engine.tokenizer import Tokenizer
-from core.errors import BackendMissing, BadModelFiles, BadRequest, DoesNotFit, MlxbunError
+from core.errors import BadModelFiles, BadRequest, DoesNotFit
 from core.fit.admission import Admission, transient_bytes
 from core.registry.adapters import fit_to_layers, read_form, require_fit
 from core.registry.files import refuse_special_files
-from core.registry.remedy import diagnose
 from core.registry.weights import check_weights, count_tensors
 from core.units import GB, format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from core.engine.tokenizer_card import CardShelf
     from core.machine.compute import ComputePlan
@@ -203,7 +201,7 @@ def read_tokenizer(folder: Path, shelf: CardShelf | None) -> Tokenizer:
 def mount_adapter(model: Any, folder: Path, *, model_id: str = "this model") -> None:
     """Put an adapter on a model, by mlx-lm's own loader.
 
-    That leaves a matrix that is missing as it was made, at random, so the adapter is checked first.
+    mlx-lm leaves a missing matrix at its random initial value, so the adapter is checked first.
     An engine has one adapter for its whole life, so its prompt cache holds the KV of no other.
 
     Args:
@@ -258,56 +256,13 @@ def _shares(config: dict[str, Any], vocabulary: int, *, parameters: int, weights
 
 
 def _mounted(model: Any, folder: Path) -> MountedAdapter:
-    """Return what an adapter takes that lies on a model."""
+    """Return the layers and the memory of the adapter on a model."""
     layers = [module for module in model.modules() if "lora_a" in module]
     arrays = [
         layer[name] for layer in layers for name in ("lora_a", "lora_b", "m") if name in layer
     ]
     return MountedAdapter(
         folder=folder, layers=len(layers), nbytes=sum(array.nbytes for array in arrays)
-    )
-
-
-@contextmanager
-def blaming_files(folder: Path) -> Iterator[None]:
-    """Turn what mlx-lm raises on files that it cannot use into an error of ours.
-
-    Raises:
-        BadModelFiles: anything of that kind was raised.
-        BackendMissing: a Python package could not be imported, which is not the fault of the files.
-    """
-    try:
-        yield
-    except MlxbunError:
-        raise
-    except ImportError as problem:
-        raise _import_failed(folder, problem) from problem
-    # Foreign code on foreign files: whatever it raises, they cannot be used.
-    except Exception as problem:
-        cause = problem.__cause__
-        # mlx-lm says "not supported" of an architecture whose own imports failed.
-        if isinstance(cause, ImportError) and not (cause.name or "").startswith("mlx_lm.models."):
-            raise _import_failed(folder, cause) from problem
-        reason, hint = diagnose(folder)
-        raise BadModelFiles(
-            f"The model in {folder} cannot be loaded: {reason or _one_line(problem)}.",
-            hint=hint or "Check that its files are whole and that mlx-lm runs this model.",
-        ) from problem
-
-
-def _import_failed(folder: Path, problem: ImportError) -> MlxbunError:
-    """Return what to raise when something could not be imported while a model was loaded."""
-    where = [frame.filename for frame in traceback.extract_tb(problem.__traceback__)]
-    if any(Path(file).is_relative_to(folder) for file in where):
-        return BadModelFiles(
-            f"The Python code that comes with the model in {folder} cannot be imported: "
-            f"{_one_line(problem)}",
-            hint="Install the packages that its authors name, into the same environment as mlxbun.",
-        )
-    return BackendMissing(
-        f"A Python package that is needed for the model in {folder} cannot be imported: "
-        f"{_one_line(problem)}",
-        hint="Install what is missing into the same environment as mlxbun, or reinstall mlxbun.",
     )
 
 
@@ -464,7 +419,7 @@ def with_kv_budget(loaded: LoadedModel, budget_gb: float) -> LoadedModel:
 
 
 def with_training(loaded: LoadedModel, can_train: Callable[[Any], bool]) -> LoadedModel:
-    """Return a loaded model that tells whether it can be trained, as `can_train` says."""
+    """Return the loaded model with the result of `can_train` in its info."""
     return replace(loaded, info=replace(loaded.info, trainable=can_train(loaded.model)))
 
 
@@ -491,10 +446,3 @@ def describe_storage(config: dict[str, Any]) -> str:
         return f"{quantization['bits']}-bit (group {quantization.get('group_size')})"
     text = config.get("text_config") or {}
     return str(config.get("torch_dtype") or config.get("dtype") or text.get("dtype") or "unpacked")
-
-
-def _one_line(problem: Exception) -> str:
-    text = " ".join(str(problem).split())
-    if not isinstance(problem, OSError | ValueError | RuntimeError) or not text:
-        text = f"{type(problem).__name__} {text}".strip()  # a bare key says nothing
-    return text if len(text) <= 300 else text[:297] + "..."

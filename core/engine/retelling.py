@@ -125,7 +125,7 @@ class Retelling:
 
     @cached_property
     def _shows_texts(self) -> bool:
-        """Whether the template shows arguments that are no JSON object."""
+        """Whether the template shows arguments that are not a JSON object."""
         return "mlxbun" in self._shown(self._form, _SIGN.removesuffix("}"))
 
     def _shown(self, form: Form, arguments: str) -> str:

@@ -181,19 +181,6 @@ def start_engine(
             f"MLX cannot be imported: {problem}.",
             hint="Run `pip install 'mlxbun[cpu]'`, or 'mlxbun[cuda]' with an NVIDIA GPU.",
         ) from problem
-    defaults = SamplingParams(
-        temperature=settings.temperature,
-        top_p=settings.top_p,
-        top_k=settings.top_k,
-        min_p=settings.min_p,
-        tone_curve=ToneCurve(
-            enabled=settings.hlg_sampling,
-            width=settings.hlg_width,
-            shoulder=settings.hlg_shoulder,
-            toe=settings.hlg_toe,
-            pivot_offset=settings.hlg_pivot_offset,
-        ),
-    )
     shelf = CardShelf(cache / "tokenizers")
     if opening.chats:
         _require_template(model, shelf)
@@ -203,7 +190,7 @@ def start_engine(
             model.folder,
             model_id=model.model_id,
             plan=plan,
-            defaults=defaults,
+            defaults=_sampling_defaults(settings),
             memory_budget_gb=settings.memory_budget,
             shelf=shelf,
             adapter=adapter,
@@ -228,6 +215,22 @@ def start_engine(
     )
 
 
+def _sampling_defaults(settings: Settings) -> SamplingParams:
+    return SamplingParams(
+        temperature=settings.temperature,
+        top_p=settings.top_p,
+        top_k=settings.top_k,
+        min_p=settings.min_p,
+        tone_curve=ToneCurve(
+            enabled=settings.hlg_sampling,
+            width=settings.hlg_width,
+            shoulder=settings.hlg_shoulder,
+            toe=settings.hlg_toe,
+            pivot_offset=settings.hlg_pivot_offset,
+        ),
+    )
+
+
 def _fitting_adapter(
     name: str | None, model: ModelRef, *, cache: Path, on_note: Callable[[str], None]
 ) -> Path | None:
@@ -244,7 +247,7 @@ def _fitting_adapter(
 def _require_template(model: ModelRef, shelf: CardShelf) -> None:
     """Refuse a model that cannot chat before its weights are read.
 
-    The tokenizer has the last word, and is asked only where no template lies in a usual place.
+    The tokenizer decides, but is only read where no template lies in a usual place.
     """
     from core.engine.loader import read_tokenizer
 

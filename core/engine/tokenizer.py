@@ -58,7 +58,7 @@ class Codec(Protocol):
         ...
 
     def token_bytes(self, token: int) -> bytes:
-        """Return the bytes that a token stands for; empty: there is none of this number."""
+        """Return the bytes that a token stands for; empty: the id is unused."""
         ...
 
     def vocabulary(self) -> Vocabulary:
@@ -228,7 +228,7 @@ class Tokenizer:
 
     @cached_property
     def infill(self) -> InfillFormat | None:
-        """How the model is asked to fill a gap in a text, or None: it cannot be."""
+        """The fill-in-the-middle form of the model, or None if it has none."""
         return find_infill(self._codec.token_id)
 
     def vocabulary(self) -> Vocabulary:

@@ -1,6 +1,6 @@
-"""What an answer's way through the engine is measured by, while it goes. Imports no arrays.
+"""Timings of an answer on its way through the engine. Imports no arrays.
 
-Nothing waits for the device to be measured: times are those of the host around what it does anyway.
+Measuring never waits for the device: the times are those of the host around what it does anyway.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ SAMPLE = (
     "The quick brown fox jumps over the lazy dog. In 1815, three ships left the harbour of a small "
     "town; only one of them came home, and its captain never said a word about the other two."
 )
-"""What is tokenized for the trial: a real text, which models answer with clear winners."""
+"""The text of the trial: a real one, for which models predict clear winners."""
 
 # Prompt and answer of each row, in tokens: a long row, a short one beside it, and one that comes
 # when the first token is there. They run as two, as three, as the other two, and as one.
@@ -44,8 +44,8 @@ _LENGTHS = ((16, 4), (4, 4), (6, 3))
 _CHUNK = 10  # prompt tokens of each row in one step; the long prompt takes two
 # A sliding window of up to so many tokens is filled; longer ones would take too long to fill.
 _LONGEST_WINDOW = 128
-# What only shows in prompts of thousands of tokens. `make test-families` finds it, on models that
-# are tiny in every respect.
+# Faults that only appear in prompts of thousands of tokens. `make test-families` finds them on tiny
+# models.
 _KNOWN = {
     "minimax_m3_vl": "cuts its sparse attention into blocks by place in the cache, "
     "and shorter rows have other places in a batch",
@@ -62,14 +62,14 @@ class Tolerance:
     """
 
     always: float
-    """What never counts as a difference."""
+    """Largest difference that is always accepted."""
     most: float
-    """What always does. Between them it is compared with the rounding of the model by itself."""
+    """Larger ones never are. In between, the limit is a multiple of the model's own rounding."""
 
 
 _SINGLE = Tolerance(always=5e-4, most=5e-3)
 _ROUNDED = Tolerance(always=0.03, most=0.25)
-_NOISE = 6.0  # times the rounding of the model by itself are no difference, either
+_NOISE = 6.0  # that multiple
 
 
 def try_batching(model: Any, tokens: Sequence[int], *, kind: str) -> Batching:
@@ -168,7 +168,7 @@ class _Trial:
         return None if same else "gives other results in a batch than alone"
 
     def _near(self, found: list[list[_Seen]]) -> bool:
-        """Return whether a difference is no larger than the model's rounding lets expect."""
+        """Return whether a difference can be explained by the model's rounding."""
         if self._stepwise is None:
             self._stepwise = [self._alone(text, stepwise=True) for text in self._texts]
         rounding = self._off(_reread(found, self._at_once), self._stepwise)
@@ -206,7 +206,7 @@ class _Trial:
         return np.array(answers - mx.logsumexp(answers, axis=-1, keepdims=True))
 
     def _together(self, mode: BatchMode) -> list[list[_Seen]]:
-        """Return what each row has seen in the company of the others."""
+        """Return what each row saw when all rows ran together."""
         longest = len(self._texts[0].prompt)
         runner = BatchRunner(
             self._model, eos_ids=(), cap=len(self._texts), most_prefill_tokens=longest, mode=mode
@@ -233,9 +233,9 @@ class _Seen:
     """What a row saw at one token."""
 
     token: int
-    """What it was made to choose."""
+    """The token that it was made to choose."""
     reading: Reading
-    """The log-probabilities of that, and of the likeliest tokens."""
+    """The log-probabilities of that token and of the likeliest ones."""
 
 
 class _Script:
@@ -248,7 +248,7 @@ class _Script:
         self._heard = 0
 
     def accept(self, _token: int) -> None:
-        """Hear of a token."""
+        """Note a token."""
         self._heard += 1
 
     def fill(self, mask: NDArray[Any], row: int) -> bool:

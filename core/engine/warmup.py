@@ -76,8 +76,8 @@ def _prepare(
     if batching.mode != "serial":
         try:
             return *_rehearsed(loaded, make_runner, batching.mode), batching
-        # The verdict was another one: the files or the machine have changed in a way that it
-        # does not tell.
+        # The stored verdict is wrong: the files or the machine changed in a way that its key
+        # does not show.
         except Exception as problem:
             kind = loaded.info.model_type
             reason = f"The architecture {kind} fails in a batch ({one_line(problem)})."

@@ -357,7 +357,7 @@ class Worker:
         )
 
     def _timing(self, row: Row) -> Timing:
-        """Tell when a row passed its stations."""
+        """Record when a row passed each stage."""
         trail, lookup = row.trail, row.start_seconds
         if trail.setup:  # at once, or when another row had computed the prompt
             lookup = min(lookup, trail.setup.began - row.admitted_at)

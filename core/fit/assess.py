@@ -218,10 +218,10 @@ class Assessor:
     def _notes(
         self, host: Host, estimator: Estimator, batching: Batching | None, question: Question
     ) -> tuple[str, ...]:
-        told = [host.note, quantized_note(estimator)]
+        notes = [host.note, quantized_note(estimator)]
         if question.rows > 1 and batching and batching.lane == "serial":
-            told.append(f"The {question.rows} rows would run one after the other on this model.")
-        return (*self._candidate.notes, *filter(None, told))
+            notes.append(f"The {question.rows} rows would run one after the other on this model.")
+        return (*self._candidate.notes, *filter(None, notes))
 
 
 def reserved_bytes(estimator: Estimator, context: int, rows: int) -> int:

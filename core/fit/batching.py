@@ -1,4 +1,4 @@
-"""How rows run together on a model, as it was tried on this machine, and where that is kept.
+"""How rows run together on a model, as a trial on this machine found, and where that is kept.
 
 The engine tries it when it loads a model for the first time (`core.engine.trial`) and keeps the
 verdict in our cache, under the content of the model folder and the versions of MLX and mlx-lm.
@@ -43,12 +43,12 @@ class Batching:
 
     @property
     def serial_reason(self) -> str | None:
-        """Why the model's rows cannot run together; None: they can, or one row was asked for."""
+        """Why the model's rows cannot run together; None: they can, or the engine runs one row."""
         return self.reason if self.mode == "serial" else None
 
 
 class BatchingShelf:
-    """The verdicts that are kept. One that is damaged or cannot be written is as good as none."""
+    """The stored verdicts. A damaged one counts as missing; one that cannot be written is lost."""
 
     def __init__(self, folder: Path) -> None:
         """Take the folder; it need not be there."""

@@ -1,8 +1,8 @@
 """Whether an adapter can be used, and on which model: one check for every verb. Imports no arrays.
 
-It reads the adapter's configuration and the headers of both weight files, so it comes before a
-model is loaded. Originals whose layers mlx-lm renames as it loads them leave some layers undecided;
-the loader then asks `fit_to_layers` about the model itself, before its weights are read.
+The check reads the adapter's configuration and the headers of both weight files, so it runs before
+a model is loaded. It cannot decide about layers that mlx-lm renames when it loads original files;
+the loader then calls `fit_to_layers` with the model itself, before its weights are read.
 
 `I` inputs, `O` outputs, `R` rank, `E` experts.
 """
@@ -69,10 +69,10 @@ class AdapterForm:
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """What came of comparing an adapter with a model."""
+    """The result of comparing an adapter with a model."""
 
     problem: str | None = None
-    """Why it cannot be used with the model, as a sentence; None: nothing speaks against it."""
+    """Why it cannot be used with the model, as a sentence; None: it can."""
     note: str | None = None
     """What is worth knowing where it can be used, as a sentence; None: nothing."""
 
@@ -84,7 +84,7 @@ def check_adapter(folder: Path, *, model: Path, model_id: str, lora: bool = Fals
         folder: the adapter's, as `find_adapter` returns it.
         model: the model's folder.
         model_id: what users call the model.
-        lora: whether it must be plain LoRA.
+        lora: whether it must be plain LoRA (not DoRA or whole weights).
 
     Returns:
         What is worth knowing, as a sentence; None: nothing.
@@ -97,10 +97,10 @@ def check_adapter(folder: Path, *, model: Path, model_id: str, lora: bool = Fals
 
 
 def require_fit(form: AdapterForm, fit: Fit) -> str | None:
-    """Return the note of a comparison that went well.
+    """Return the note of a comparison.
 
     Raises:
-        BadModelFiles: it did not.
+        BadModelFiles: the adapter does not fit the model.
     """
     if fit.problem is not None:
         where = f"It was trained on {form.base}: use" if form.base else "Use"
@@ -202,35 +202,38 @@ def same_base(form: AdapterForm, *, model: Path, model_id: str) -> bool:
 
     Owners and revisions do not count: copies of a model have others.
     """
-    names = {_bare_name(model_id), _bare_name(str(model))}
-    return form.base is None or _bare_name(form.base) in names
+    names = {bare_name(model_id), bare_name(str(model))}
+    return form.base is None or bare_name(form.base) in names
 
 
-def _bare_name(name: str) -> str:
-    """Return a model's name without its owner and its revision; of a snapshot, its repository's."""
-    cached = _SNAPSHOT.search(name)
-    if cached:
+def bare_name(model: str) -> str:
+    """Return a model's name without its owner, folder or revision, in lower case.
+
+    Args:
+        model: a repository, a folder, or a snapshot in the Hugging Face cache.
+    """
+    if cached := _SNAPSHOT.search(model):
         return cached[1].rpartition("--")[2].casefold()
-    return name.partition("@")[0].rstrip("/").rpartition("/")[2].casefold()
+    return model.rstrip("/").rpartition("/")[2].partition("@")[0].casefold()
 
 
 def _problem(form: AdapterForm, layers: Layers, *, missing: list[str], model_id: str) -> str | None:
     if missing:
         more = f" and {len(missing) - 1} more" if len(missing) > 1 else ""
-        told = f"the model has no linear layer {printable(missing[0], 120)}{more}"
-        return _unfit(form, model_id, f"{told}, which the adapter changes")
+        why = f"the model has no linear layer {printable(missing[0], 120)}{more}"
+        return _unfit(form, model_id, f"{why}, which the adapter changes")
     for path in form.paths:
         if (layer := layers.get(path)) and (found := _other_shape(form, path, layer)):
             named = printable(path, 120)
-            told = f"its part for {named} has the shape {found}, the layer {layer}"
-            return _unfit(form, model_id, told)
+            why = f"its part for {named} has the shape {found}, the layer {layer}"
+            return _unfit(form, model_id, why)
     return None
 
 
 def _problem_of_whole(
     form: AdapterForm, stored: Mapping[str, Shape], *, model_id: str
 ) -> str | None:
-    """Compare whole weights with those that they take the place of, where these are known."""
+    """Compare whole weights with those that they replace, where these are known."""
     for name, shape in form.tensors.items():
         if stored.get(name, shape) != shape:
             named = printable(name, 120)
@@ -245,7 +248,7 @@ def _unfit(form: AdapterForm, model_id: str, why: str) -> str:
 def _note(form: AdapterForm, model: Path, model_id: str) -> str | None:
     if same_base(form, model=model, model_id=model_id):
         return None
-    return f"The adapter was trained on {printable(str(form.base), 120)}, and this is {model_id}."
+    return f"The adapter was trained on {printable(str(form.base), 120)}, not on {model_id}."
 
 
 def _other_shape(form: AdapterForm, path: str, layer: Shape) -> Shape | None:
@@ -260,7 +263,7 @@ def _other_shape(form: AdapterForm, path: str, layer: Shape) -> Shape | None:
 
 
 def _stored_shape(path: str, stored: Mapping[str, Any], config: Mapping[str, Any]) -> Shape | None:
-    """Return the shape of a layer's weights as if they were not packed; None: it cannot be told."""
+    """Return the shape of a layer's weights as if they were not packed; None: it is unknown."""
     weight, scales = stored[f"{path}.weight"], stored.get(f"{path}.scales")
     shape = tuple(weight["shape"])
     if len(shape) not in (2, 3):
@@ -320,7 +323,7 @@ def _kind(folder: Path, config: Mapping[str, Any]) -> Kind:
 
 
 def _rank_and_scale(folder: Path, config: Mapping[str, Any]) -> tuple[int, float]:
-    """Return the rank and the scale, once all is there that mlx-lm asks for."""
+    """Return the rank and the scale, if everything is there that mlx-lm needs."""
     lora = config.get("lora_parameters")
     if not isinstance(lora, dict):
         _refuse(f"{folder / CONFIG} is not the configuration of a LoRA adapter.")

@@ -1,4 +1,4 @@
-"""What helps when a model folder cannot be loaded, by what lies in it."""
+"""Remedies for model folders that cannot be loaded, found by their files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Words looked for in all conversations, and the file that a path from outside means.
+"""Search in all conversations, and find the file for a path that a client sent.
 
 Both read what others may have put into the folder: only regular files in it, within limits.
 """
@@ -69,7 +69,7 @@ class SearchResult:
 def search_sessions(
     folder: Path, words: str, *, clock: Callable[[], float] = time.monotonic
 ) -> SearchResult:
-    """Look for words in what was asked and answered, whatever their case.
+    """Find words in questions and answers, ignoring case.
 
     At most 50 matches, 10 of them in one conversation; at most 256 MiB are read, for 10 seconds.
 

@@ -86,12 +86,12 @@ class Marks:
     model: str
     """Tells the model's files from those of others; empty: not known, and not compared."""
     reference: str = ""
-    """Tells the adapter that is DPO's reference from others; empty: it is the base model, or the
-    method has none."""
+    """Identifies the adapter that is DPO's reference; empty: it is the base model, or the method
+    has none."""
 
 
 def mark_of_arrays(arrays: Arrays | None) -> str:
-    """Return what tells arrays from others; empty: there are none."""
+    """Return a mark that identifies arrays; empty: there are none."""
     if arrays is None:
         return ""
     digest = hashlib.sha256()
@@ -172,7 +172,7 @@ def load_checkpoint(folder: Path, config: TrainConfig, *, marks: Marks) -> Check
 
     Args:
         folder: the adapter's.
-        config: of the training that goes on.
+        config: of the training that is resumed.
         marks: of its data and its model.
 
     Raises:
@@ -196,7 +196,7 @@ def check_checkpoint(folder: Path, config: TrainConfig, *, marks: Marks) -> None
 
     Args:
         folder: the adapter's.
-        config: of the training that goes on.
+        config: of the training that is resumed.
         marks: of its data and its model; its reference is not looked at.
 
     Raises:
@@ -213,7 +213,7 @@ def _last(folder: Path) -> Path:
     files = checkpoints_in(folder)
     if not files:
         raise NotFound(
-            f"There is no checkpoint in {folder} to go on from.",
+            f"There is no checkpoint in {folder} to resume from.",
             hint="Leave --resume out to begin.",
         )
     return files[-1]
@@ -288,10 +288,10 @@ def _refuse_other_reference(marks: Marks, metadata: Mapping[str, str]) -> None:
         return
     names = {True: "the adapter that it began from", False: "the base model"}
     was, now = (names[bool(mark)] for mark in (before, marks.reference))
-    told = "another adapter" if was == now else now
+    current = "another adapter" if was == now else now
     raise UsageProblem(
-        f"The checkpoint learned preferences against {was}, and the reference is now {told}.",
-        hint="Name the same warm_start_adapter, or begin in another folder.",
+        f"The checkpoint learned preferences against {was}, and the reference is now {current}.",
+        hint="Use the same warm_start_adapter, or begin in another folder.",
     )
 
 

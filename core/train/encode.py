@@ -140,9 +140,9 @@ class Encoder:
         messages = [{k: v for k, v in m.items() if k != "train"} for m in messages]
         asked = messages
         first = len(self._retold(messages[:given], tools).messages) if given else 0
-        told = self._retold(messages, tools)
-        asked_tools, tools = tools, told.tools
-        messages = told.messages
+        shown = self._retold(messages, tools)
+        asked_tools, tools = tools, shown.tools
+        messages = shown.messages
         whole = self._rendered(messages, tools)
         tokens = self._tokenizer.encode(whole, special=False)
         turns = [i for i in range(first, len(messages)) if messages[i]["role"] == "assistant"]
@@ -175,10 +175,10 @@ class Encoder:
     ) -> tuple[int, int] | None:
         """Return where a message that is not learned stands, by the row's own messages.
 
-        None: the whole has it otherwise, and it is not learned for that reason already.
+        None: the template writes it in another way when more follows; it is not learned anyway.
 
         Raises:
-            RowProblem: it cannot be told, and some of it would be learned.
+            RowProblem: its place is unknown, and some of it would be learned.
         """
         answers = messages[turn]["role"] == "assistant"
         before = ""

@@ -84,7 +84,7 @@ def require_free(folder: Path, *, resume: bool) -> None:
     found = bool(checkpoints_in(folder))
     if resume and not found:
         raise NotFound(
-            f"There is no checkpoint in {folder} to go on from.",
+            f"There is no checkpoint in {folder} to resume from.",
             hint="Leave --resume out to begin.",
         )
     if not resume and (found or (folder / WEIGHTS).exists()):

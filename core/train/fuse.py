@@ -69,7 +69,7 @@ def fuse(
         OSError: the target cannot be written, or the disk is full.
     """
     if target.exists():
-        raise UsageProblem(f"{target} is there already.", hint="Name a folder that is not.")
+        raise UsageProblem(f"{target} exists already.", hint="Choose a new folder.")
     refuse_special_files(base)
     check_free_space({target: check_weights(base)}, what="The fused model")
     check_adapter(adapter, model=base, model_id=base.name, lora=True)

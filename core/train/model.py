@@ -13,9 +13,9 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import get_total_parameters, load_model
 
 from core.engine import loader
+from core.engine.blame import blaming_files
 from core.engine.device import recommended_working_set
 from core.engine.loader import (
-    blaming_files,
     describe_storage,
     refuse_absurd,
     refuse_oversized,

@@ -157,7 +157,7 @@ class Objective:
         self._reference[batch.key] = sums
 
     def forget(self) -> None:
-        """Let go of what was kept of the reference: another data set comes."""
+        """Forget the stored values of the reference, before another data set."""
         self._reference.clear()
 
     def _margins(self, sums: mx.array, batch: Batch) -> mx.array:

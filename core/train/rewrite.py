@@ -10,7 +10,8 @@ from mlx import nn
 from mlx_lm.models.switch_layers import QuantizedSwitchLinear, SwitchLinear
 from mlx_lm.utils import load_model, save_config, save_model
 
-from core.engine.loader import blaming_files, layers_of
+from core.engine.blame import blaming_files
+from core.engine.loader import layers_of
 from core.errors import BadModelFiles
 from core.registry.adapters import fit_to_layers, read_form, require_fit
 from core.train.update import PARTS, Update, grown

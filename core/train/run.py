@@ -177,8 +177,8 @@ def prepare_training(
         on_progress=on_progress,
         on_note=note,
     )
-    if adapter and (told := _check_warm_start(adapter, base)):
-        note(told)
+    if adapter and (remark := _check_warm_start(adapter, base)):
+        note(remark)
     _import_backend()
     on_event(Stage(stage="data", progress=0.0, message=f"reading {config.data_dir}"))
     tokenizer = _read_tokenizer(base.folder, plan, settings, paths)
@@ -204,7 +204,7 @@ def _check_warm_start(adapter: Path, base: ModelRef) -> str | None:
 
 
 def _check_resumable(config: TrainConfig, base: ModelRef, data: Dataset) -> None:
-    """Refuse to go on from a checkpoint of another training, before the model is loaded."""
+    """Refuse to resume from a checkpoint of another training, before the model is loaded."""
     from core.train.checkpoint import Marks, check_checkpoint, mark_of_model
     from core.train.loop import fingerprint
 

@@ -72,19 +72,19 @@ class UploadResult:
 
 
 def check_way(paths: Paths, environ: Mapping[str, str]) -> HubToken:
-    """Return the token, once nothing on this machine keeps anything from being uploaded.
+    """Return the token, after checking that nothing on this machine prevents an upload.
 
     To be called before files are looked at: reading a large data set takes minutes.
 
     Raises:
         UploadFailed: there is no token, or the environment says to stay offline.
-        UsageProblem: HF_ENDPOINT is no address, or HF_TOKEN no token.
+        UsageProblem: HF_ENDPOINT is not a URL, or HF_TOKEN is not a token.
         StoreCorrupt: a token file cannot be read.
     """
     if (name := offline_switch(environ)) is not None:
         raise UploadFailed(
             f"{name} is set, so nothing is uploaded.",
-            hint=f"Do without {name}; --dry-run shows without a network what would be.",
+            hint=f"Upload without {name}, or use --dry-run, which needs no network.",
         )
     endpoint = checked_endpoint(endpoint_of(environ))
     return _found(find_token(paths, environ), endpoint, paths)

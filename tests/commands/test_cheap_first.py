@@ -1,4 +1,4 @@
-"""What is cheap to find wrong is found before a model is loaded.
+"""Cheap checks come before a model is loaded.
 
 The model of these tests fails when it is loaded, so an error of another kind shows that it was not.
 """
@@ -65,7 +65,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
             7,
             "has no lora_b",
         ),
-        ("fuse unloadable --adapter flat --output taken", 2, "is there already"),
+        ("fuse unloadable --adapter flat --output taken", 2, "exists already"),
         ("fuse unloadable --adapter flat --output out", 7, "has the shape"),
         ("upload none --to me/name", 6, "no Hugging Face token"),
     ],

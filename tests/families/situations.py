@@ -45,7 +45,7 @@ class Found:
     ties: int = 0
     """Tokens that differ where the two likeliest are within the tolerance."""
     problems: list[str] = field(default_factory=list)
-    """What is wrong beside that."""
+    """Other faults."""
     lanes: set[str] = field(default_factory=set)
     """How the sequences ran."""
 

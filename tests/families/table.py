@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tests.families.child import Verdict
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "families.md"
-# Builds, but its tiny model takes the process with it.
+# Families that can be built, but whose tiny model crashes the process.
 CRASHES = {"phi3small": "writes to token ids above 100,000, which a tiny vocabulary does not have"}
 _SAMPLE = 40  # families; less than 5 minutes on two cores
 

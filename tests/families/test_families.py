@@ -1,4 +1,4 @@
-"""Answers in company are those of mlx-lm's own loop, for every family. See docs/families.md."""
+"""Answers beside other requests equal those of mlx-lm's own loop. See docs/families.md."""
 
 from __future__ import annotations
 

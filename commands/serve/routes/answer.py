@@ -176,7 +176,7 @@ def _stream(choices: Choices, asked: _Asked, headers: dict[str, str]) -> Streame
 
 
 async def _submit(serving: Serving, wanted: Sequence[GenerationRequest]) -> Choices:
-    """Hand requests to the engine; when nobody waits any more, let their rows go again."""
+    """Hand requests to the engine; free their rows if the client has left."""
     submission = asyncio.ensure_future(serving.workers.run(serving.engine.submit_together, wanted))
     try:
         return Choices(await asyncio.shield(submission))
@@ -258,10 +258,10 @@ async def _fold(choices: Choices) -> list[Fold]:
 
 def _headers(warnings: tuple[str, ...]) -> dict[str, str]:
     """Return the warnings of an answer as a header, in printable ASCII."""
-    told = "; ".join(warnings)
-    if not told:
+    text = "; ".join(warnings)
+    if not text:
         return {}
-    plain = told.encode("ascii", "backslashreplace").decode()
+    plain = text.encode("ascii", "backslashreplace").decode()
     printable = "".join(letter if letter.isprintable() else " " for letter in plain)
     return {"warning": printable[:_LONGEST_WARNING]}
 

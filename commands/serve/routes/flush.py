@@ -12,5 +12,5 @@ from commands.serve.wire.flush import Flushed
 
 @post("/admin/cache/flush", status_code=200, opt=documented(answer=Flushed, error=ApiProblem))
 async def flush_cache() -> Response[bytes]:
-    """Write what the prompt cache keeps to disk: nothing, without an SSD cache."""
+    """Write the prompt cache to disk. Without an SSD cache there is nothing to write."""
     return as_json(Flushed())

@@ -1,4 +1,4 @@
-"""The addresses that pages had once: each leads to its place in the page at `/`."""
+"""Redirects from the former addresses of pages to their place in the page at `/`."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ _PAGES = ["/status", "/chat", "/quantize", "/finetune", "/dataset"]
 
 @get(_PAGES, opt=documented(cheap=True, redirect=True))
 async def moved(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """Lead to the page."""
+    """Redirect to the page."""
     return Response(b"", status_code=302, headers={"location": f"/#{request.scope['path']}"})

@@ -1,4 +1,4 @@
-"""`GET /api/sessions/search` and `GET /api/sessions/export`: what was said in chats."""
+"""`GET /api/sessions/search` and `GET /api/sessions/export`: conversations of `mlxbun chat`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _LONGEST_QUERY = 256
 
 @get("/api/sessions/search", opt=documented(answer=SessionSearch, error=ApiProblem, query=("q!",)))
 async def search(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """Look for words in the conversations that were kept."""
+    """Search for words in the stored conversations."""
     serving: Serving = request.app.state.serving
     query = request.query_params.get("q", "")
     if not query.strip():
@@ -48,7 +48,7 @@ async def search(request: Request[Any, Any, Any]) -> Response[bytes]:
     opt=documented(answer=SessionExport, error=ApiProblem, query=("path!",)),
 )
 async def export(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """Give a conversation as it lies on the disk."""
+    """Return a conversation as stored on disk."""
     serving: Serving = request.app.state.serving
     path = request.query_params.get("path", "")
     if not path:

@@ -1,22 +1,20 @@
-"""What the protocol says of adapters, as it stands on the wire."""
+"""The bodies of the routes for adapters."""
 
 from __future__ import annotations
 
 import os
-import re
 from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta, Struct
 
 from commands.serve.wire.api import clean
+from core.registry.adapters import bare_name
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from core.engine.info import ModelInfo, MountedAdapter
     from core.train.shelf import AdapterCard
-
-_SNAPSHOT = re.compile(r"models--([^/]+)/snapshots/[^/]+/*$")
 
 
 class MountedRow(Struct, kw_only=True):
@@ -44,7 +42,7 @@ class AvailableRow(Struct, kw_only=True):
     path: str
     rank: int | None
     scale: float | None
-    base_model: Annotated[str | None, Meta(description="what it was trained on, where it says so")]
+    base_model: Annotated[str | None, Meta(description="the model it was trained on, if known")]
     mounted: bool
     compatible: Annotated[bool, Meta(description="whether it was trained on the served model")]
 
@@ -59,8 +57,8 @@ def mounted_row(mounted: MountedAdapter, card: AdapterCard | None) -> MountedRow
     """Return the row of a mounted adapter.
 
     Args:
-        mounted: as it lies in memory.
-        card: what its files say; None: they are not there any more.
+        mounted: the adapter in memory.
+        card: what its files say; None: they are gone.
     """
     return MountedRow(
         id=clean(mounted.folder.name),
@@ -90,16 +88,6 @@ def available_row(card: AdapterCard, info: ModelInfo) -> AvailableRow:
         mounted=mounted,
         compatible=card.base is None or bare_name(card.base) == bare_name(info.model_id),
     )
-
-
-def bare_name(model: str) -> str:
-    """Return a model's name without its owner, folder or revision.
-
-    It may be given as a repository, as a folder, or as a snapshot in the Hugging Face cache.
-    """
-    found = _SNAPSHOT.search(model)
-    name = found[1].replace("--", "/") if found else model.rstrip("/")
-    return name.rpartition("/")[2].partition("@")[0]
 
 
 def _same(left: Path, right: Path) -> bool:

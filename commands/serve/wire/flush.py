@@ -1,4 +1,4 @@
-"""What `POST /admin/cache/flush` answers."""
+"""The body of `POST /admin/cache/flush`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from msgspec import Struct, field
 
 
 class Flushed(Struct, kw_only=True, rename="camel"):
-    """What of the prompt cache is on disk: without an SSD cache there is nothing to write."""
+    """How much of the prompt cache is on disk. Without an SSD cache all counts are 0."""
 
     durable: bool = True
     flushed_snapshots: int = 0

@@ -1,4 +1,4 @@
-"""What was found in conversations, and one as it lies on the disk."""
+"""Results of a search in conversations, and a conversation as stored on disk."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class SessionExport(Struct, kw_only=True):
 
 
 def search_body(result: SearchResult) -> SessionSearch:
-    """Return the body that tells what was found."""
+    """Return the body with the results."""
     return SessionSearch(
         results=[_found(each) for each in result.found],
         truncated=UNSET if result.complete else True,

@@ -25,7 +25,7 @@ Edges: TypeAlias = tuple[tuple[cp.Ranges, int], ...]
 
 
 class TooComplex(NotPossible):
-    """A language with more states than we dare to compute."""
+    """A language with too many states to compute."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +92,7 @@ def from_words(words: Iterable[str]) -> Automaton:
 
 
 def without(words: Iterable[str]) -> Automaton:
-    """Return the automaton of all texts that hold none of some texts. None of them is empty."""
+    """Return the automaton of all texts without any of the given ones, none of them empty."""
     words = tuple(words)
     prefixes = {word[:length] for word in words for length in range(len(word))}
 
@@ -159,7 +159,7 @@ def build(
     Args:
         start: the first state; any value that can be hashed.
         edges: returns where a state leads.
-        accepts: tells whether a text may end in a state.
+        accepts: returns whether a text may end in a state.
 
     Raises:
         TooComplex: there are too many states.

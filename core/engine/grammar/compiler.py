@@ -102,7 +102,7 @@ class Grammars:
     ) -> CompiledForm | NotEnforced:
         """Return a form that is ready to be followed, or why it is not.
 
-        What of calls is not enforced is not told here: `core.engine.calling` tells it by tool.
+        Leaves out what is not enforced of calls: `core.engine.calling` names it for each tool.
 
         Args:
             spec: what the text must match; None: only calls.

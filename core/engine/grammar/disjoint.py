@@ -1,4 +1,4 @@
-"""Whether schemas exclude each other, as far as their surface tells. Pure."""
+"""Whether schemas exclude each other, judged by their outermost keywords. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_BRANCHES = 100
 
 
 def are_disjoint(branches: list[Any]) -> bool:
-    """Return whether no value can match two of these schemas, as far as their surface tells."""
+    """Return whether no value can match two of these, judged by their outermost keywords."""
     if len(branches) > _MOST_BRANCHES:
         return False
     return all(_differ(one, other) for n, one in enumerate(branches) for other in branches[n + 1 :])

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
 
 
 def names_of(schema: Any, preparer: Preparer) -> Automaton | None:
-    """Return the names that a schema allows; None: all, or more than can be told.
+    """Return the names that a schema allows; None: all, or too many to list.
 
     Args:
         schema: what every name must be valid under.
-        preparer: makes it ready, and hears of it if it is too complex.
+        preparer: prepares it; notes the keyword if it is too complex.
     """
     try:
         return _names(preparer.prepare(schema), preparer)

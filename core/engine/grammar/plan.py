@@ -66,7 +66,7 @@ def make_plan(spec: GrammarSpec | None, calls: Mapping[str, Any] | None) -> Plan
 
     Raises:
         TooLong: it is long and fails a cheap check.
-        NotPossible: it is malformed or larger than we dare to compile.
+        NotPossible: it is malformed or too large to compile.
     """
     source = _source(spec) if spec else _Source()
     written = _Calls(calls) if calls is not None else None

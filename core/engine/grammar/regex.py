@@ -67,7 +67,6 @@ class Anchor:
 
 Node: TypeAlias = Chars | Run | Choice | Repeat | Anchor
 
-EMPTY = Run(parts=())
 _ANYTHING = Repeat(node=Chars(ranges=cp.ANY), least=0, most=None)
 
 
@@ -340,7 +339,7 @@ class _Parser:
         r"""Return the characters of an escape, behind its `\`."""
         sign = self._next()
         if not sign:
-            raise self._wrong("nothing is escaped")
+            raise self._wrong("nothing follows the backslash")
         self._at += 1
         if sign in "dDwWsS":
             return _shorthand(sign)

@@ -1,9 +1,9 @@
 """A JSON Schema in the few forms that a grammar is written from, and what of it is lost. Pure.
 
 References with keywords beside them, `allOf` and choices are written out; limits without a type get
-the type that they speak of. A rewritten schema may allow less than the given one (a number where
-the given one also lets anything be that is not a number), never more; what would allow more is
-named, so that the answer can say so.
+the type that they apply to. A rewritten schema may allow less than the given one (only numbers
+where the given one also allows everything that is not a number), never more; what would allow more
+is named, so that the answer can say so.
 
 Keywords: JSON Schema 2020-12, and the tuples and definitions of draft 7.
 """
@@ -63,7 +63,7 @@ class Preparer:
         keywords; the schemas in it are still to be made ready.
 
         Raises:
-            NotPossible: the schema is malformed, or grows beyond what we dare to compile.
+            NotPossible: the schema is malformed, or grows too large to compile.
         """
         try:
             return self._prepare(schema)
@@ -84,7 +84,7 @@ class Preparer:
         try:
             return self._find(target)
         except Conflict as problem:
-            raise NotPossible("the schema refers to something that it does not have") from problem
+            raise NotPossible("the schema has a reference that points to nothing") from problem
 
     def _prepare(self, schema: Any) -> Any:
         self._count()
@@ -190,7 +190,7 @@ class Preparer:
 
         Args:
             whole: the schema.
-            late: what speaks of everything that no keyword of the whole names.
+            late: keywords that apply to everything that no other keyword names (`unevaluated...`).
         """
         if "anyOf" not in whole:
             return self._settle(self._without_unknown(whole) | late)

@@ -1,4 +1,4 @@
-"""What we dare to give to xgrammar. Pure.
+"""What is small enough for xgrammar. Pure.
 
 Its compiler takes more than linear time, in C++ that cannot be interrupted: a few thousand
 characters can be minutes. What is refused here is larger than any form that people write; what
@@ -32,7 +32,7 @@ class TooLong(NotPossible):
     """
 
     def __init__(self, reason: str, text: Any) -> None:
-        """Take what is wrong."""
+        """Take the message and the part that fails."""
         super().__init__(reason)
         self.text = text
 
@@ -69,7 +69,7 @@ def check_size(value: Any) -> None:
 
     Raises:
         TooLong: it is too large.
-        NotPossible: it is nested too deeply, or is no text.
+        NotPossible: it is nested too deeply, or is not a string.
     """
     text = 0
     for nodes, (node, depth) in enumerate(_walk(value)):

@@ -1,4 +1,4 @@
-"""Whether a value is valid under a schema, as far as it is easily told. Pure."""
+"""Whether a value is valid under a schema, where that is easy to decide. Pure."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def shared(values: list[Any], others: list[Any]) -> list[Any]:
 
 
 def breaks(value: Any, keyword: str, limit: Any) -> bool | None:
-    """Return whether a value breaks a keyword of its schema; None: it is not told here."""
+    """Return whether a value breaks a keyword of its schema; None: undecided."""
     check = _CHECKS.get(keyword)
     if check is None:
         return None

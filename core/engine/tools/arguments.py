@@ -86,7 +86,7 @@ def _unfenced(text: str, repairs: set[str]) -> str:
 
 
 def _is_encodable(text: str) -> bool:
-    """Tell whether a text has no halves of characters."""
+    """Return whether a text is free of lone surrogates."""
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 

@@ -70,7 +70,7 @@ def ended(reading: Reading, end: str, *, good: bool) -> Steps[bool]:
 
 
 def _another(reading: Reading) -> Steps[bool]:
-    """Read what stands behind a call in JSON; tell whether one more follows."""
+    """Read what stands behind a call in JSON; return whether one more follows."""
     source = reading.source
     stray = ""
     while len(stray) <= _LONGEST_PROSE and (part := (yield from source.run(_STRAY))):

@@ -85,7 +85,7 @@ class Draft:
         Args:
             source: the text.
             verbatim: whether arguments are JSON: what needs no repair stands as it was written.
-                Else they are written anew from other markup, and go out as they are read.
+                Otherwise they are converted from other markup and sent as they are read.
         """
         self._source = source
         self._verbatim = verbatim
@@ -95,7 +95,7 @@ class Draft:
         self._held = False
 
     def add(self, part: str) -> str:
-        """Take what was written for the text read since the last part; return what goes out."""
+        """Add what was written for the text read since the last part; return what to send."""
         if not self._verbatim:
             self._rewind()
             return part
@@ -193,7 +193,7 @@ class Reading:
         return JsonReader(self.source, notation, ends=(*ends, *self.ends), repairs=self.repairs)
 
     def announce(self, name: str, draft: Draft | None = None) -> Steps[None]:
-        """Begin a call: from here on what was read is no text. A call before it is over.
+        """Begin a call, and end the one before it. What was read for it is not shown as text.
 
         Args:
             name: the function.
@@ -260,7 +260,7 @@ class Reading:
         return True
 
     def _may_end(self, *, loose: bool) -> Wait[bool]:
-        """Tell whether what comes next may follow a complete call."""
+        """Return whether what comes next may follow a complete call."""
         source = self.source
         yield from self.gap()
         if (yield from source.ended()):

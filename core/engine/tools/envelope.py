@@ -80,7 +80,7 @@ class Envelope:
         return True
 
     def _lacks_brackets(self) -> Wait[bool]:
-        """Tell whether nothing but closing brackets is missing."""
+        """Return whether nothing but closing brackets is missing."""
         if not (yield from self._source.closing(self._reading.ends)):
             return False
         self._reading.repairs.add(kinds.CLOSING_BRACKETS)

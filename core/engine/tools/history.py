@@ -16,7 +16,7 @@ _MISTRAL_ID = re.compile(r"[a-zA-Z0-9]{9}")
 def with_objects(messages: Iterable[Message]) -> list[Message]:
     """Give the arguments of calls as objects, for templates that go through them one by one.
 
-    What is no JSON object stays the text that it is: nothing is repaired here.
+    What is not a JSON object stays as it is: nothing is repaired here.
     """
     return [_with_arguments(message, as_object) for message in messages]
 
@@ -27,12 +27,12 @@ def with_texts(messages: Iterable[Message]) -> list[Message]:
 
 
 def with_boxed_texts(messages: Iterable[Message]) -> list[Message]:
-    """Put arguments that are no JSON object into one, for templates that take nothing else."""
+    """Wrap arguments that are not a JSON object in one, for templates that need objects."""
     return [_with_arguments(message, _boxed) for message in messages]
 
 
 def has_texts(messages: Iterable[Message]) -> bool:
-    """Tell whether a call has arguments that are no JSON object."""
+    """Return whether a call has arguments that are not a JSON object."""
     functions = (call.get("function") for message in messages for call in _calls(message))
     return any(
         isinstance(function, Mapping) and isinstance(as_object(function.get("arguments")), str)
@@ -49,7 +49,7 @@ def as_object(arguments: Any) -> Any:
     try:
         found = json.loads(arguments)
         json.dumps(found, ensure_ascii=False).encode()
-    except (ValueError, RecursionError):  # among them halves of characters
+    except (ValueError, RecursionError):  # such as lone surrogates
         return arguments
     return found if isinstance(found, dict) else arguments
 

@@ -103,7 +103,7 @@ class TaggedCall:
         return good and (yield from self._ended())
 
     def _ended(self) -> Wait[bool]:
-        """Tell whether the call ends here, and read its end."""
+        """Return whether the call ends here, and read its end."""
         source, end = self._source, self._dialect.call_end
         yield from source.white()
         if (yield from source.starts(end)):

@@ -100,7 +100,7 @@ def _arguments(reading: Reading) -> Written[bool]:
 
 
 def _lacks_brackets(reading: Reading) -> Wait[bool]:
-    """Tell whether nothing but closing brackets is missing."""
+    """Return whether nothing but closing brackets is missing."""
     if not (yield from reading.source.closing(reading.ends)):
         return False
     reading.repairs.add(kinds.CLOSING_BRACKETS)

@@ -158,7 +158,7 @@ def may_differ(first: str, allowed: frozenset[str]) -> bool:
 
 
 def decode(text: str, allowed: frozenset[str], repairs: set[str] | None = None) -> str | None:
-    """Return raw text as JSON of one of the allowed types that is no string; None: it fits none.
+    """Return raw text as JSON of one of the allowed types but string; None: it fits none.
 
     Args:
         text: the value.

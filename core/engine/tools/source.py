@@ -105,7 +105,7 @@ class Source:
         return False
 
     def reaches(self, literal: str) -> Wait[bool]:
-        """Tell whether the text goes on with this, or with as much of it as came at its end."""
+        """Return whether this comes next, or as much of it as there is text left."""
         if (yield from self.starts(literal)):
             return True
         size = len(self._text) - self._at
@@ -167,7 +167,7 @@ class Source:
         return not (yield from self.peek())
 
     def closing(self, ends: Iterable[str]) -> Wait[bool]:
-        """Tell whether one of these texts comes next, or the model ended the text here."""
+        """Return whether one of these texts comes next, or the model ended the text here."""
         if (yield from self.ended()):
             return not self.cut
         for end in ends:

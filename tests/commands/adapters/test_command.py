@@ -41,7 +41,7 @@ def test_from_a_training_to_a_fused_model(tmp_path: Path) -> None:
     make_model(tmp_path / "sister", bits=4, seed=1)
     words = ("fuse", str(tmp_path / "sister"), "--adapter", "counting", "--output", f"{fused}-2")
     told = mlxbun(*words, environ=environ).stderr
-    assert "The adapter was trained on model, and this is sister." in told
+    assert "The adapter was trained on model, not on sister." in told
     words = ("fuse", model, "--adapter", "counting", "--output", fused)
     again = mlxbun(*words, environ=environ)
     assert (again.returncode, again.stdout) == (2, "")

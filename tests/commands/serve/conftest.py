@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import openai
 import pytest
 
 from core.engine.request import SamplingParams
@@ -43,6 +44,16 @@ def base(_served: tuple[FakeEngine, str]) -> str:
 @pytest.fixture
 def client(engine: FakeEngine, base: str) -> Iterator[httpx.Client]:
     with CheckedClient(base_url=base, timeout=20, trust_env=False) as opened:
+        yield opened
+
+
+@pytest.fixture
+def sdk(base: str, engine: FakeEngine) -> Iterator[openai.OpenAI]:
+    """OpenAI's own client of the live server."""
+    http = openai.DefaultHttpxClient(trust_env=False)
+    with openai.OpenAI(
+        base_url=f"{base}/v1", api_key="x", max_retries=0, http_client=http
+    ) as opened:
         yield opened
 
 

@@ -1,4 +1,4 @@
-"""OpenAI's own schemas, against which every body under `/v1` is held."""
+"""OpenAI's own schemas, with which every body under `/v1` is compared."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ERROR = "ErrorResponse"
 MODELS = "ListModelsResponse"
 
 NOT_FOUND = b'{"error":{"message":"not found"}}'
-"""What paths that match nothing answer: fixed, and no error of OpenAI's."""
+"""The answer for unknown paths: fixed, and not an error of OpenAI's."""
 
 _FILE = Path(__file__).parents[2] / "cases" / "openai-schemas.json"
 _BODIES = {

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from commands.serve.wire.adapters import bare_name
 from core.engine.adapters import adapter_folders
 from core.engine.info import MountedAdapter
-from core.registry.adapters import CONFIG, WEIGHTS
+from core.registry.adapters import CONFIG, WEIGHTS, bare_name
 from scripts.docs.library import add_adapter
 from tests.commands.serve.home import Home
 
@@ -78,7 +77,8 @@ def test_those_on_the_disk(home: Home) -> None:
         ("acme/tiny-1", "tiny-1"),
         ("tiny-1", "tiny-1"),
         ("/models/tiny-1/", "tiny-1"),
-        ("acme/tiny-1@main", "tiny-1"),
+        ("acme/Tiny-1@main", "tiny-1"),
+        ("/home/me@work/tiny-1", "tiny-1"),
         ("/c/models--acme--tiny-1/snapshots/0123abcd", "tiny-1"),
         ("/c/models--acme--tiny-1/snapshots/0123abcd/", "tiny-1"),
         ("", ""),

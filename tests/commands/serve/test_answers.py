@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -131,15 +130,6 @@ def test_many_at_once(client: httpx.Client, engine: FakeEngine, base: str) -> No
         "Hello, world"
     }
     assert len({answer.json()["id"] for answer in answers}) == 50
-
-
-@pytest.fixture
-def sdk(base: str, engine: FakeEngine) -> Iterator[openai.OpenAI]:
-    http = openai.DefaultHttpxClient(trust_env=False)
-    with openai.OpenAI(
-        base_url=f"{base}/v1", api_key="x", max_retries=0, http_client=http
-    ) as opened:
-        yield opened
 
 
 def test_the_sdk_reads_a_chat_answer(sdk: openai.OpenAI) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -14,17 +13,16 @@ import pytest
 from core.engine.engine import Engine, EngineOptions
 from core.engine.loader import load
 from core.engine.request import SamplingParams
+from tests.cases import round_2
 from tests.commands.serve.live import live_server
 from tests.core.engine.conftest import PLAN
 from tests.tiny import make_model
 
-_FILE = Path(__file__).parents[2] / "cases" / "round-2.jsonl"
-CASES = [json.loads(line) for line in _FILE.read_text(encoding="utf-8").splitlines()]
 CHAT, TEXT = "/v1/chat/completions", "/v1/completions"
 
 
 def _bodies(kind: str) -> list[dict[str, Any]]:
-    return [case["body"] for case in CASES if case["kind"] == kind]
+    return [case["body"] for case in round_2(kind)]
 
 
 @pytest.fixture(scope="module")

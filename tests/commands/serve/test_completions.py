@@ -1,9 +1,8 @@
-"""Text completions: several prompts, prompts told again, OpenAI's arrays of log-probabilities."""
+"""Text completions: several prompts, echoed prompts, OpenAI's arrays of log-probabilities."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -105,7 +104,7 @@ def test_a_client_that_leaves_frees_every_row(client: httpx.Client, engine: Fake
     wait_until(lambda: engine.running == 0)
 
 
-# Prompts told again
+# Echoed prompts
 
 
 def test_an_answer_may_begin_with_its_prompt(client: httpx.Client, engine: FakeEngine) -> None:
@@ -209,15 +208,6 @@ def test_two_numbers_of_them_contradict_each_other(client: httpx.Client) -> None
 
 
 # OpenAI's SDK
-
-
-@pytest.fixture
-def sdk(base: str, engine: FakeEngine) -> Iterator[openai.OpenAI]:
-    http = openai.DefaultHttpxClient(trust_env=False)
-    with openai.OpenAI(
-        base_url=f"{base}/v1", api_key="x", max_retries=0, http_client=http
-    ) as opened:
-        yield opened
 
 
 def test_the_sdk_reads_arrays_of_several_prompts(sdk: openai.OpenAI, engine: FakeEngine) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -353,15 +352,6 @@ def test_a_stream_says_what_the_whole_answer_says(
 
 
 # OpenAI's SDK
-
-
-@pytest.fixture
-def sdk(base: str, engine: FakeEngine) -> Iterator[openai.OpenAI]:
-    http = openai.DefaultHttpxClient(trust_env=False)
-    with openai.OpenAI(
-        base_url=f"{base}/v1", api_key="x", max_retries=0, http_client=http
-    ) as opened:
-        yield opened
 
 
 ASK: Any = [{"role": "user", "content": "hi"}]

@@ -1,4 +1,4 @@
-"""Fields that other servers have: done under any of their names, or warned of by name."""
+"""Fields of other servers: supported under any of their names, or named in a warning."""
 
 from __future__ import annotations
 

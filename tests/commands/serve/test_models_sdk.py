@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import openai
 import pytest
-
-from tests.commands.serve.fake_engine import FakeEngine
-
-
-@pytest.fixture
-def sdk(engine: FakeEngine, base: str) -> Iterator[openai.OpenAI]:
-    assert engine.alive
-    with openai.OpenAI(base_url=f"{base}/v1", api_key="none", max_retries=0) as client:
-        yield client
 
 
 def test_the_list(sdk: openai.OpenAI) -> None:

@@ -1,4 +1,4 @@
-"""Addresses that lead elsewhere, and the flush of a cache that is not on disk."""
+"""Redirects, and the flush of a cache that is not on disk."""
 
 from __future__ import annotations
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
 from core.errors import EngineFailed
+from tests.cases import round_2
 from tests.commands.serve.fake_engine import FakeEngine, Script
 from tests.commands.serve.openai_schemas import CHAT, CHAT_CHUNK, ERROR, MODELS, check_body
 
 PATH = "/v1/chat/completions"
 GOOD: dict[str, Any] = {"messages": [{"role": "user", "content": "hi"}]}
-_LINES = (Path(__file__).parents[2] / "cases" / "round-2.jsonl").read_text(encoding="utf-8")
-CASES = [
-    case for case in map(json.loads, _LINES.splitlines()) if case["kind"] in ("body", "history")
-]
+CASES = [*round_2("body"), *round_2("history")]
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))

@@ -1,4 +1,4 @@
-"""Rows that are not padded, or not batched: answers do not depend on their company."""
+"""Rows that are not padded, or not batched: answers do not depend on the rows beside them."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def test_hits_of_other_lengths_run_together(open_tiny: OpenEngine, folder: Path)
     generations = [submit(engine, text)[0] for text in longer]
     for text, generation in zip(longer, generations, strict=True):
         same(finish(generation)[1], alone(folder, ids(text), 12))
-    # What was kept is as it was.
+    # The stored cache has not changed.
     for text in longer:
         same(finish(submit(engine, text)[0])[1], alone(folder, ids(text), 12))
 

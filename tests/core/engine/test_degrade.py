@@ -1,4 +1,4 @@
-"""Choices that no grammar can be made of: the answer comes all the same, with a warning."""
+"""Choices that no grammar can be made of: the request is answered, with a warning."""
 
 from __future__ import annotations
 

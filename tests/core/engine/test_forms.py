@@ -24,6 +24,7 @@ from core.engine.request import (
     ToolUse,
 )
 from core.errors import BadRequest
+from tests.cases import round_2
 from tests.core.engine.conftest import OpenEngine
 from tests.core.engine.tools.folding import Folded, fold, is_json
 from tests.tiny import llama_config, make_model
@@ -173,22 +174,16 @@ def test_a_call_that_is_cut_by_the_limit_is_not_closed(
     assert cut
 
 
-CASES = Path(__file__).parents[2] / "cases" / "round-2.jsonl"
 PLAIN = Tool(
     name="plain", parameters={"type": "object", "required": ["n"], "properties": {"n": {}}}
 )
-
-
-def cases(kind: str) -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in CASES.read_text().splitlines()]
-    return [line for line in lines if line["kind"] == kind]
 
 
 @pytest.mark.parametrize("number", range(4))
 def test_tools_are_enforced_whatever_their_schemas_say(
     open_tiny: OpenEngine, thinker: Path, number: int
 ) -> None:
-    wanted = cases("tool-schema")[number]["parameters"]
+    wanted = round_2("tool-schema")[number]["parameters"]
     tools = (Tool(name="case", parameters=wanted), PLAIN)
     ended = 0
     for seed in range(6):

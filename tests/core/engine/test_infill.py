@@ -1,4 +1,4 @@
-"""Gaps in texts, as models that can fill them are asked to."""
+"""Gaps in texts, in the form that models expect."""
 
 from __future__ import annotations
 

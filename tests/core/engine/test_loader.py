@@ -14,7 +14,8 @@ import pytest
 from mlx.utils import tree_flatten
 from mlx_lm.utils import load_model
 
-from core.engine.loader import blaming_files, load, merge_sampling, unpack_weights
+from core.engine.blame import blaming_files
+from core.engine.loader import load, merge_sampling, unpack_weights
 from core.engine.request import SamplingParams, ToneCurve
 from core.errors import BackendMissing, BadModelFiles, DoesNotFit
 from tests.core.engine.conftest import PLAN

@@ -1,4 +1,4 @@
-"""System messages for templates that refuse them, lose them, or show one of them."""
+"""System messages for templates that refuse them, drop them, or show only one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Token ids beyond a model's rows are never looked up: MLX checks no index.
+"""Token ids beyond a model's rows are never looked up, as MLX does not check indices.
 
 Models with fewer ids than their tokenizer, or more. Embedding and output head always have as many
 rows as each other: mlx-lm's architectures make both from one number and check the files' shapes.
@@ -6,7 +6,6 @@ rows as each other: mlx-lm's architectures make both from one number and check t
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -24,12 +23,11 @@ from core.engine.request import (
 from core.engine.tokenizer import Tokenizer
 from core.errors import BadRequest
 from core.fit.weights import Tensor, vocabulary_rows
+from tests.cases import round_2
 from tests.core.engine.conftest import OpenEngine
 from tests.tiny import EOS, llama_config, make_model
 
-_CASES = Path(__file__).resolve().parents[2] / "cases" / "round-2.jsonl"
-_LINES = map(json.loads, _CASES.read_text(encoding="utf-8").splitlines())
-(CASE,) = [case for case in _LINES if case["kind"] == "vocabulary"]
+(CASE,) = round_2("vocabulary")
 
 
 def request(text: str, **changes: Any) -> GenerationRequest:

@@ -1,4 +1,4 @@
-"""One judgement of an adapter, by headers, and every verb that takes one asks for it."""
+"""One check of an adapter, by headers, which every verb that takes one uses."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_another_base_of_the_same_shape_is_noted(tmp_path: Path, model: Path) ->
         assert check_adapter(adapter, model=model, model_id="me/tiny") is None
     adapter = make_adapter(tmp_path / "a", base="org/other")
     note = check_adapter(adapter, model=model, model_id="me/tiny")
-    assert note == "The adapter was trained on org/other, and this is me/tiny."
+    assert note == "The adapter was trained on org/other, not on me/tiny."
 
 
 def test_a_snapshot_is_known_by_its_repository(tmp_path: Path, model: Path) -> None:

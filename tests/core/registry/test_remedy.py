@@ -1,4 +1,4 @@
-"""What a user is advised to do about a folder that cannot be loaded fits what lies in it."""
+"""The advice about a folder that cannot be loaded fits its contents."""
 
 from __future__ import annotations
 

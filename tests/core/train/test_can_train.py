@@ -1,4 +1,4 @@
-"""Whether an architecture can be trained, told of a served model without computing anything."""
+"""Whether a served model can be trained, found out without computing anything."""
 
 from __future__ import annotations
 

@@ -84,11 +84,11 @@ class Call:
     shape: AnswerShape = field(default_factory=AnswerShape)
     """How the answer is written."""
     warnings: tuple[str, ...] = ()
-    """What was asked for and is not done, or was changed, one sentence each."""
+    """What is not done as requested, or was changed, one sentence each."""
 
     @property
     def requests(self) -> tuple[GenerationRequest, ...]:
-        """What the engine is asked for, one for each prompt."""
+        """The requests to the engine, one for each prompt."""
         return (self.request, *self.further)
 
 

@@ -45,7 +45,7 @@ def decode_form(call: SamplingFields) -> GrammarSpec | None:
 
 
 def _forms(call: SamplingFields) -> Iterator[tuple[str, GrammarSpec]]:
-    """Yield every form that is asked for and its field, the strongest first."""
+    """Yield every requested form and its field, in order of precedence."""
     format_ = _from_response_format(call.response_format)
     if call.guided_grammar is not None:
         yield (

@@ -49,7 +49,7 @@ def as_tools(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def named_as_functions() -> Iterator[None]:
-    """Let what is wrong with tools that were sent as functions be said of the functions."""
+    """Report errors in tools that were sent as functions with the names of functions."""
     try:
         yield
     except BadRequest as problem:

@@ -82,7 +82,7 @@ class FoundModel(ModelRow, kw_only=True):
 
 
 def unknown_model(model_id: str) -> bytes:
-    """Return the body that says that there is no such model, as OpenAI's API says it."""
+    """Return OpenAI's error body for a model that does not exist."""
     shown = model_id.encode("utf-8", "replace").decode()[:_LONGEST_ID]
     detail = ErrorDetail(
         message=f"The model '{shown}' does not exist.",

@@ -51,7 +51,7 @@ class Pairing:
 
 
 class _Queue:
-    """Ids in order, and in order by name. What was answered is dropped when it is met."""
+    """Ids in order, and in order by name. Answered ones are dropped when they are reached."""
 
     def __init__(self) -> None:
         self._all: deque[str] = deque()

@@ -1,6 +1,6 @@
 """From the bytes of a body to the fields of a JSON object. Knows no field.
 
-Takes what clients send although JSON's grammar is stricter: a byte order mark, numbers of any size,
+Accepts what clients send although JSON forbids it: a byte order mark, numbers of any size,
 halves of UTF-16 pairs.
 """
 
@@ -58,7 +58,7 @@ def _without_mark(body: bytes | bytearray) -> bytes | bytearray | memoryview:
 
 
 def _parse(body: bytes | bytearray | memoryview) -> tuple[Any, bool]:
-    """Return the value, and whether half characters in it were replaced."""
+    """Return the value, and whether lone surrogates in it were replaced."""
     try:
         return msgspec.json.decode(body), False
     except msgspec.ValidationError:
@@ -67,7 +67,7 @@ def _parse(body: bytes | bytearray | memoryview) -> tuple[Any, bool]:
         if not _ESCAPED_SURROGATE.search(body):
             raise
     # Python's parser lets such numbers through as infinity, so that their field can be named, and
-    # half characters, which no tokenizer takes.
+    # lone surrogates, which no tokenizer accepts.
     value = json.loads(
         str(body, "utf-8"), parse_constant=_refuse_constant, parse_int=_any_int, parse_float=float
     )

@@ -70,7 +70,7 @@ def _by_name(position: Position) -> dict[str, float]:
 
 
 def _name(token: TokenLogprob) -> str:
-    """Return a token as OpenAI's arrays name it: in bytes, where it is no whole text."""
+    """Return a token as OpenAI's arrays name it: as bytes if it is part of a character."""
     try:
         return token.raw.decode()
     except UnicodeDecodeError:

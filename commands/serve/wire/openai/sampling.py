@@ -93,7 +93,7 @@ def decode_ending(call: SamplingFields) -> Ending:
 
 
 def decode_logprobs(logprobs: bool | int | None, top_logprobs: int | None) -> int | None:
-    """Return what the answer tells of its tokens' probabilities; `top_logprobs` wins.
+    """Return which log-probabilities the answer has; `top_logprobs` takes precedence.
 
     Args:
         logprobs: true or false, or an integer that asks for arrays.

@@ -178,7 +178,7 @@ def _nothing_to_call(call: ChatRequest) -> str:
 
 
 def _shown(tool: Mapping[str, Any]) -> str:
-    """Return how a tool that is no function is called: by its type and the name it may have."""
+    """Return how to name a tool that is not a function: its type and, if it has one, its name."""
     custom = tool.get("custom")
     name = custom.get("name") if isinstance(custom, dict) else tool.get("name")
     return _with_name(tool["type"], name if isinstance(name, str) else None)

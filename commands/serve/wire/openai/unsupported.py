@@ -1,4 +1,4 @@
-"""What clients of this protocol ask for and this server does not do: refused or warned of by name.
+"""Fields that clients send and this server does not support: refused, or named in a warning.
 
 Fields without effect on the answer (`user`, `metadata`, `store`, `service_tier`, `seed` of caches,
 hints on speed) are ignored in silence, and so are fields that no well-known server has.
@@ -144,7 +144,7 @@ _IN_COMPLETIONS: dict[str, tuple[Any, ...]] = {
     "thinking_budget": (),
     "tools": (),
 }
-# Whose empty, false or zero values ask for something, too.
+# Fields whose empty, false or zero values ask for something, too.
 _OFF_COUNTS = frozenset(
     (
         "enable_thinking",
@@ -190,7 +190,7 @@ def _same(value: Any, other: Any) -> bool:
 
 
 def _is_honoured(name: str, raw: Mapping[str, Any]) -> bool:
-    """Return whether the answer is the one that was asked for all the same."""
+    """Return whether the answer is as requested although the field is not supported."""
     return name == "best_of" and raw["best_of"] == raw.get("n", 1)
 
 

@@ -1,4 +1,4 @@
-"""What the answers to one request took together."""
+"""The usage of all answers to one request."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def sum_usage(usages: Sequence[Usage], *, each: int, reasoning: bool) -> answers
     Args:
         usages: of the choices in their order, at least one.
         each: choices of each prompt.
-        reasoning: whether to tell the tokens of the reasoning channel.
+        reasoning: whether to include the tokens of the reasoning channel.
     """
     by_prompt = [usages[start : start + each] for start in range(0, len(usages), each)]
     prompt = sum(choices[0].prompt_tokens for choices in by_prompt)

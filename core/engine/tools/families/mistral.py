@@ -44,7 +44,7 @@ def _body(reading: Reading) -> Steps[bool]:
 
 
 def _is_named(reading: Reading) -> Steps[bool]:
-    """Tell whether one more call follows, with no marker before it."""
+    """Return whether one more call follows, with no marker before it."""
     source = reading.source
     yield from reading.gap()
     name = yield from source.ahead(NAME, LONGEST_NAME)

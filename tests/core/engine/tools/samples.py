@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 Call = tuple[str, dict[str, Any] | str]
-"""A name and its arguments; a text: they are no JSON object and go out as they were written."""
+"""A name and its arguments; a string: they are not a JSON object and stay as written."""
 
 
 @dataclass(frozen=True)
