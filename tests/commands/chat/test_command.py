@@ -185,7 +185,7 @@ def test_an_adapter_that_does_not_fit_another_model_leaves_the_old_one_in_memory
     other = str(make_model(tmp_path / "wide", config=wide))
     adapter = str(make_adapter(tmp_path / "adapter"))
     lines = f"/model {other}\n/model\n"
-    said = _chat(environ, tiny_model, "--adapter", adapter, lines=lines)[1]
+    said = _chat(environ, tiny_model, "--adapter", adapter, lines=lines, code=7)[1]
     assert "does not fit wide" in said
     assert "cannot be loaded; loading" not in said
     assert f"* {tiny_model}\n" in said
