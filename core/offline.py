@@ -26,6 +26,11 @@ def offline_switch(environ: Mapping[str, str]) -> str | None:
     return next((name for name in _SWITCHES if environ.get(name, "").upper() in _ON), None)
 
 
+def how_to_lift(switch: str) -> str:
+    """Return what turns a switch off, as the beginning of a sentence."""
+    return f"Leave out {FLAG}" if switch == FLAG else f"Unset {switch}"
+
+
 def without_network(environ: Mapping[str, str]) -> dict[str, str]:
     """Return an environment in which nothing is fetched or sent: `--offline` was given."""
     return {**environ, OFFLINE: FLAG, "HF_HUB_OFFLINE": "1"}

@@ -15,6 +15,7 @@ from core.units import format_bytes, format_count, format_number
 
 if TYPE_CHECKING:
     from commands._shared.session import Session
+    from core.registry.adapters import Fit
     from core.train.shelf import AdapterCard
 
 adapters_app = typer.Typer(
@@ -72,7 +73,7 @@ def inspect(
     recipe = encode(provenance).get("recipe", {}) if provenance else {}
     if console.json_mode:
         judged = {
-            "fits_base": None if fit is None else fit.problem is None,
+            "fits_base": _fits(fit),
             "problem": fit.problem if fit else None,
         }
         console.json({**_plain(card), **judged, "recipe": recipe})
@@ -81,7 +82,7 @@ def inspect(
         {
             "folder": str(card.folder),
             "base": card.base,
-            "fits it": "unknown: it is not on this disk" if fit is None else fit.problem or "yes",
+            "fits it": _words_of(fit),
             "kind": card.kind,
             "rank": card.rank,
             "scale": card.scale,
@@ -96,6 +97,20 @@ def inspect(
 
 def _plain(card: AdapterCard) -> dict[str, Any]:
     return asdict(card) | {"folder": str(card.folder)}
+
+
+def _fits(fit: Fit | None) -> bool | None:
+    """Return whether an adapter fits its base; None: the files do not tell."""
+    if fit is None or (fit.problem is None and not fit.complete):
+        return None
+    return fit.problem is None
+
+
+def _words_of(fit: Fit | None) -> str:
+    if fit is None:
+        return "unknown: it is not on this disk"
+    unknown = "unknown: some layers are not in the model's files under these names"
+    return fit.problem or ("yes" if fit.complete else unknown)
 
 
 def _row(card: AdapterCard) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from commands.chat.interrupts import end_program
 from core.engine.adapters import find_sound_adapter
-from core.engine.start import Opening, find_model, start_engine
+from core.engine.start import Opening, find_model, fitting_adapter, start_engine
 from core.errors import EngineStopped, MlxbunError
 from core.machine.compute import prepare_compute
 from core.registry.library import usable_models
@@ -82,7 +82,9 @@ class Models:
         """
         before = self.name
         with interrupts.calling(end_program):
-            found = self._find(name)  # refuses a wrong name while this model is still there
+            # A wrong name or an adapter that does not fit is refused while this model is there.
+            found = self._find(name)
+            fitting_adapter(self._settings.adapter, found, cache=self._session.paths.cache)
             self.close()
             if failure := self._failure_of(found):
                 self._console.note(f"{name} cannot be loaded; loading {before} again.")

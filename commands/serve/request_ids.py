@@ -28,8 +28,13 @@ def request_id(scope: Scope) -> str:
     """Return the client's id for a request, or a new one if it has none that can be echoed."""
     state: dict[str, Any] = scope["state"]
     if _KEY not in state:
-        state[_KEY] = _sent(scope) or f"req_{uuid.uuid4().hex}"
+        state[_KEY] = _sent(scope) or new_request_id()
     return str(state[_KEY])
+
+
+def new_request_id() -> str:
+    """Return an id that no other request has."""
+    return f"req_{uuid.uuid4().hex}"
 
 
 def _sent(scope: Scope) -> str | None:

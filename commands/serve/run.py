@@ -10,6 +10,7 @@ import uvicorn
 from commands.serve.app import create_app
 from commands.serve.lifespan import DrainingServer, drain_on_signals
 from commands.serve.listener import listen
+from commands.serve.malformed import HttpProtocol
 from commands.serve.serving import ServeOptions
 from core.errors import EngineLost
 
@@ -75,7 +76,7 @@ def run_server(
     config = uvicorn.Config(
         create_app(engine, settings, options),
         loop="uvloop",
-        http="httptools",
+        http=HttpProtocol,
         ws="none",
         lifespan="off",
         log_level="warning",

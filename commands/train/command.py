@@ -14,7 +14,7 @@ from core.paths import expanded
 from core.train.config import make_config, read_config_file, require_paths
 from core.train.events import Stage
 from core.train.folder import require_free
-from core.train.run import prepare_training, run_training
+from core.train.run import check_training, prepare_training, run_training
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,6 +66,7 @@ def run_train(
     if dry_run:
         _tell(config, places, console, resume=resume)
         return
+    check_training(config, settings=settings, paths=session.paths, resume=resume)
     with hold_lease(session.paths.lease_file, what="mlxbun train", on_wait=None):
         result = _train(config, places, console, resume=resume)
     show_result(result, config, console)

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from core.errors import DownloadFailed
-from core.offline import offline_switch
+from core.offline import how_to_lift, offline_switch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -28,7 +28,7 @@ def check_online(environ: Mapping[str, str]) -> None:
     if (name := offline_switch(environ)) is not None:
         raise DownloadFailed(
             f"{name} is set, so nothing is fetched.",
-            hint=f"Do without {name} to download; `mlxbun ls` shows what is here.",
+            hint=f"{how_to_lift(name)} to download; `mlxbun ls` shows what is here.",
         )
 
 

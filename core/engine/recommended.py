@@ -51,6 +51,15 @@ _NOT_APPLIED: dict[str, tuple[Any, ...]] = {
     "suppress_tokens": ([],),
     "begin_suppress_tokens": ([],),
     "guidance_scale": (1,),
+    "exponential_decay_length_penalty": (),
+    "min_length": (0,),
+    "min_new_tokens": (0,),
+    "force_words_ids": ([],),
+    "constraints": ([],),
+    "forced_bos_token_id": (),
+    "forced_eos_token_id": (),
+    "stop_strings": ([], ""),
+    "watermarking_config": (),
 }
 
 

@@ -166,7 +166,7 @@ def start_engine(
         DoesNotFit: see `core.engine.loader.load`.
     """
     opening = opening or Opening()
-    adapter = _fitting_adapter(settings.adapter, model, cache=cache, on_note=on_note)
+    adapter = fitting_adapter(settings.adapter, model, cache=cache, on_note=on_note)
     try:
         from core.engine.slim import import_mlx_lm, import_tuner
 
@@ -231,10 +231,25 @@ def _sampling_defaults(settings: Settings) -> SamplingParams:
     )
 
 
-def _fitting_adapter(
-    name: str | None, model: ModelRef, *, cache: Path, on_note: Callable[[str], None]
+def fitting_adapter(
+    name: str | None,
+    model: ModelRef,
+    *,
+    cache: Path,
+    on_note: Callable[[str], None] = lambda _line: None,
 ) -> Path | None:
-    """Return the folder of the adapter that is wanted, once it is known to fit the model."""
+    """Return the folder of an adapter, once the files show that it fits a model.
+
+    Args:
+        name: as `find_sound_adapter`.
+        model: the model.
+        cache: our cache, where some adapters are kept.
+        on_note: hears what is worth knowing.
+
+    Raises:
+        NotFound: there is no such adapter.
+        BadModelFiles: the adapter is broken, or does not fit.
+    """
     adapter = find_sound_adapter(name, cache=cache)
     if adapter is None:
         return None

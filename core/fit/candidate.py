@@ -11,9 +11,11 @@ from core.fit.families import read_shape
 from core.fit.remote import is_repo_id, look_at
 from core.fit.weights import local_tensors, weigh
 from core.hf_token import find_token
+from core.registry.architectures import find_mlx_lm, read_architectures
 from core.registry.files import read_json
 from core.registry.names import plain_name
 from core.registry.resolve import find_starter, resolve_model
+from core.registry.support import why_not_loaded
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -44,12 +46,15 @@ class Candidate:
     """What it is made of."""
     weights: Weights
     """What its headers add up to."""
+    unloadable: str | None = None
+    """Why mlx-lm cannot load it, as a clause; None: it can, or that is not known."""
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What is not exact, one sentence each."""
         known = () if self.shape.known else (_APPROXIMATE.format(kind=self.shape.model_type),)
-        return (*known, *self.weights.notes)
+        runs = (f"It cannot be run: {self.unloadable}.",) if self.unloadable else ()
+        return (*runs, *known, *self.weights.notes)
 
 
 def find_candidate(
@@ -135,10 +140,22 @@ def _candidate(
     tensors: list[Tensor],
 ) -> Candidate:
     weights = weigh(tensors, config)
+    shape = read_shape(config, vocabulary=weights.vocabulary)
     return Candidate(
         model_id=model_id,
         revision=revision,
         folder=folder,
-        shape=read_shape(config, vocabulary=weights.vocabulary),
+        shape=shape,
         weights=weights,
+        unloadable=None if shape.known else _why_not_loaded(config),
     )
+
+
+def _why_not_loaded(config: Mapping[str, Any]) -> str | None:
+    """Return why mlx-lm cannot load a model of a type that is not in our table; None: it can."""
+    kind, classes = config.get("model_type"), config.get("architectures")
+    known = read_architectures(find_mlx_lm())
+    if not isinstance(kind, str) or not known.types:
+        return None
+    names = [name for name in classes if isinstance(name, str)] if isinstance(classes, list) else []
+    return None if known.module_for(kind, names) else why_not_loaded(kind, known)

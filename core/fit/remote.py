@@ -20,7 +20,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from core.errors import BadModelFiles, DownloadFailed, NotFound, UsageProblem
 from core.fit.weights import parse_header
-from core.offline import offline_switch
+from core.offline import how_to_lift, offline_switch
 from core.registry.weights import WEIGHTS
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def look_at(name: str, *, environ: Mapping[str, str], token: HubToken | None) ->
     if (switch := offline_switch(environ)) is not None:
         raise DownloadFailed(
             f"The Hub is not asked for {name}: {switch} is set.",
-            hint=f"Do without {switch}; `mlxbun ls` shows what is here.",
+            hint=f"{how_to_lift(switch)}; `mlxbun ls` shows what is here.",
         )
     endpoint = (environ.get("HF_ENDPOINT") or "https://huggingface.co").rstrip("/")
     headers = {"User-Agent": "mlxbun", "Accept-Encoding": "identity"}

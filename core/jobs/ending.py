@@ -10,6 +10,7 @@ from core.jobs.log import LogWriter, last_event
 from core.jobs.output import read_output
 
 if TYPE_CHECKING:
+    from core.errors import MlxbunError
     from core.jobs.job import Job
     from core.jobs.log import Event
 
@@ -63,6 +64,11 @@ def ended_by(job: Job, event: Event) -> Job:
         output_path = made if isinstance(made, str) else None
         return replace(job, status="done", progress=1.0, output_path=output_path, error=None)
     return replace(job, status="failed", error=str(event.get("error")))
+
+
+def in_one_line(error: MlxbunError) -> str:
+    """Return what a job that failed with an error says of it."""
+    return f"{error.message} {error.hint}" if error.hint else error.message
 
 
 def iso(now: float) -> str:

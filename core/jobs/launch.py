@@ -9,9 +9,10 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from core.errors import MlxbunError
+from core.jobs.ending import in_one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from core.jobs.job import Job, Kind
     from core.jobs.store import JobStore
@@ -25,8 +26,11 @@ def start_job(
     command: Sequence[str],
     environ: Mapping[str, str],
     accelerator: bool = True,
+    check: Callable[[], None] = lambda: None,
 ) -> Job:
     """Keep a new job, start its process, and return the job, still queued.
+
+    A job that `check` refuses has failed already and has no process.
 
     The process has a session of its own, no stdin, and a file of the job for its output.
 
@@ -37,11 +41,16 @@ def start_job(
         command: what does it; the job's id is added to its end. It is to call `run_job`.
         environ: the variables of the process.
         accelerator: it takes turns with others that use the accelerator.
+        check: raises `MlxbunError` where the work cannot be done.
 
     Raises:
         MlxbunError: the job cannot be kept, or its process not be started.
     """
     job = store.add(kind, config, accelerator=accelerator)
+    try:
+        check()
+    except MlxbunError as problem:
+        return store.fail(job, in_one_line(problem))
     try:
         process = _start([*command, job.id], job, environ)
     except OSError as problem:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from core.errors import MlxbunError
+from core.jobs.ending import in_one_line
 from core.jobs.job import CANCELLED
 from core.jobs.lease import holder_words, try_lease
 from core.jobs.run import JobRun
@@ -94,7 +95,7 @@ def _ending(run: JobRun, stop: Stop, work: Callable[[JobRun], Outcome], turn: Ex
     except KeyboardInterrupt:
         return _CANCELLED
     except MlxbunError as error:
-        return _failed(f"{error.message} {error.hint}" if error.hint else error.message)
+        return _failed(in_one_line(error))
     except SystemExit as end:
         return _failed(f"The work ended its process with {end.code!r} before it was done.")
     except BaseException as defect:

@@ -75,6 +75,8 @@ class Fit:
     """Why it cannot be used with the model, as a sentence; None: it can."""
     note: str | None = None
     """What is worth knowing where it can be used, as a sentence; None: nothing."""
+    complete: bool = True
+    """Whether every layer could be compared; else only loading the model can tell."""
 
 
 def check_adapter(folder: Path, *, model: Path, model_id: str, lora: bool = False) -> str | None:
@@ -182,7 +184,8 @@ def fit_to_files(form: AdapterForm, model: Path, *, model_id: str) -> Fit:
     missing = [path for path in form.paths if path not in layers and _is_beyond(path, stored)]
     if problem := _problem(form, layers, missing=missing, model_id=model_id):
         return Fit(problem=problem)
-    return Fit(note=_note(form, model, model_id))
+    complete = all(layers.get(path) is not None for path in form.paths)
+    return Fit(note=_note(form, model, model_id), complete=complete)
 
 
 def fit_to_layers(form: AdapterForm, layers: Layers, *, model_id: str) -> Fit:

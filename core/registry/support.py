@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.registry.files import printable
 from core.registry.forms import FP8
 
 if TYPE_CHECKING:
@@ -69,14 +70,19 @@ def _unknown(facts: Facts, known: Architectures) -> str | None:
         return "mlx-lm is not installed"
     module = known.module_for(facts.model_type, facts.architectures)
     if module is None:
-        if kind := _KIND_OF_TYPE.get(facts.model_type):
-            return f"it is {kind}"
-        mlx_lm = f"mlx-lm {known.version}" if known.version else "mlx-lm"
-        return f"{mlx_lm} does not load the type {facts.model_type}"
+        return why_not_loaded(facts.model_type, known)
     if facts.needs == FP8 and module not in known.read_fp8:
         return f"its weights are FP8, which mlx-lm does not load for {facts.model_type}"
     lacking = [key for key in known.required.get(module, ()) if key not in facts.keys]
     return f"config.json has no {_listed(lacking)}" if lacking else None
+
+
+def why_not_loaded(model_type: str, known: Architectures) -> str:
+    """Return what a type of model is that mlx-lm has no module for, as a clause."""
+    if kind := _KIND_OF_TYPE.get(model_type):
+        return f"it is {kind}"
+    mlx_lm = f"mlx-lm {known.version}" if known.version else "mlx-lm"
+    return f"{mlx_lm} does not load the type {printable(model_type, 120)}"
 
 
 def _listed(names: list[str]) -> str:

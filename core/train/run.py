@@ -18,6 +18,7 @@ from core.paths import expanded
 from core.progress import ignore_progress
 from core.provenance import EvalFigure, Origin, Provenance, is_repo_id, write_provenance
 from core.registry.adapters import check_adapter
+from core.registry.resolve import resolve_model
 from core.train.config import recipe_of, require_paths
 from core.train.data import check_data, data_notes, idle_fields, load_dataset
 from core.train.events import Note, Stage
@@ -103,6 +104,38 @@ def run_training(
         if result.adapter_step:
             _leave_words(folder, prepared, result, on_event)
     return result
+
+
+def check_training(
+    config: TrainConfig, *, settings: Settings, paths: Paths, resume: bool = False
+) -> None:
+    """Refuse a training that cannot begin, by what costs next to nothing to read.
+
+    Looks at the names, the data and the headers of the adapter and the model; fetches and loads
+    nothing. `run_training` finds the same errors, but only once the accelerator is free.
+
+    Args:
+        config: with `model_dir`, `data_dir` and `adapter_path`.
+        settings: the merged settings.
+        paths: our folders and the Hugging Face cache.
+        resume: as `run_training`.
+
+    Raises:
+        MlxbunError: the configuration, the data, the adapter or the model cannot be used.
+    """
+    require_paths(config)
+    assert config.adapter_path is not None
+    assert config.model_dir is not None
+    require_free(expanded(config.adapter_path), resume=resume)
+    check_data(config)
+    adapter = find_sound_adapter(config.warm_start_adapter, cache=paths.cache)
+    if config.model_dir == "starter":  # perhaps still to be fetched
+        return
+    base = resolve_model(
+        config.model_dir, hub_cache=paths.hub_cache, model_folders=settings.model_folders
+    )
+    if adapter:
+        _check_warm_start(adapter, base)
 
 
 def _train(

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core.jobs.run import Outcome
 from core.jobs.stop import Cancelled
 from core.settings import merge_settings, read_config
 from core.train.config import make_config
 from core.train.events import Metric, event_as_json
-from core.train.run import run_training
+from core.train.run import check_training, run_training
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from core.jobs.run import JobRun
+    from core.paths import Paths
+    from core.settings import Settings
     from core.train.events import TrainEvent
 
 
@@ -25,7 +29,6 @@ def run(job: JobRun) -> Outcome:
         MlxbunError: the configuration, the model or the data cannot be used.
     """
     config = make_config(job.config)
-    file = read_config(job.paths.config_file)
 
     def tell(event: TrainEvent, /) -> None:
         share = event.step / event.steps if isinstance(event, Metric) else None
@@ -33,7 +36,7 @@ def run(job: JobRun) -> Outcome:
 
     result = run_training(
         config,
-        settings=merge_settings(config=file, environ=job.environ, flags={}).values,
+        settings=_settings(job.paths, job.environ),
         paths=job.paths,
         environ=job.environ,
         on_event=tell,
@@ -42,3 +45,22 @@ def run(job: JobRun) -> Outcome:
     if result.ended == "stopped":
         raise Cancelled
     return Outcome(output_dir=result.adapter_path, summary=asdict(result))
+
+
+def check(fields: Mapping[str, Any], *, paths: Paths, environ: Mapping[str, str]) -> None:
+    """Refuse a training that cannot begin before it waits for the accelerator.
+
+    Args:
+        fields: what the job is asked for, as JSON has it.
+        paths: our folders and the Hugging Face cache.
+        environ: the variables of the job's process.
+
+    Raises:
+        MlxbunError: as `check_training`, or the configuration is wrong.
+    """
+    check_training(make_config(fields), settings=_settings(paths, environ), paths=paths)
+
+
+def _settings(paths: Paths, environ: Mapping[str, str]) -> Settings:
+    file = read_config(paths.config_file)
+    return merge_settings(config=file, environ=environ, flags={}).values

@@ -12,7 +12,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, NoReturn
 
 from core.errors import BadModelFiles
-from core.registry.files import open_regular, printable, read_json
+from core.registry.files import is_lfs_pointer, open_regular, printable, read_json
 from core.registry.weights import BrokenWeightsError, parse_header
 from core.units import format_bytes
 
@@ -30,6 +30,7 @@ MOST_IN_FOLDER = 10_000
 _LONGEST_LINE = 2**20  # bytes of a JSON line that are looked at
 _PARQUET = b"PAR1"  # at both ends; Apache Parquet's format description
 _OBJECTS = ("config.json", "adapter_config.json", "generation_config.json")
+_LFS = "Run `git lfs pull` in its folder first."
 _DATA = (".jsonl", ".csv", ".parquet")
 
 
@@ -93,7 +94,8 @@ def _check_size(file: LocalFile) -> None:
 def _check_content(file: LocalFile) -> None:
     try:
         if problem := _problem(file.path, file.name.lower()):
-            _refuse(f"{_shown(file.name)} is broken: {problem}", hint="Make or fetch it again.")
+            hint = _LFS if is_lfs_pointer(file.path) else "Make or fetch it again."
+            _refuse(f"{_shown(file.name)} is broken: {problem}", hint=hint)
     except OSError as problem:
         _refuse(
             f"{_shown(file.name)} cannot be read: {problem.strerror}",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from litestar import Request, Response, post
@@ -62,12 +63,15 @@ async def inspect_dataset(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 
 def _start(options: ServeOptions, config: dict[str, Any]) -> Job:
+    from core.train.runner import check
+
     return start_job(
         JobStore(options.paths.jobs_folder),
         "finetune",
         config,
         command=options.finetune_command,
         environ=options.environ,
+        check=partial(check, config, paths=options.paths, environ=options.environ),
     )
 
 

@@ -21,7 +21,7 @@ _Schedule = Literal["constant", "cosine"]
 class FinetuneSubmit(Struct, kw_only=True):
     """What `POST /api/finetune/submit` takes; the other options of `mlxbun train`, too.
 
-    All but the first two are checked when the job begins: what is wrong with them is its error.
+    What is wrong with their values is the job's error; most of it is found before the job waits.
     """
 
     model_dir: str

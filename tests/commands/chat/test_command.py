@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from tests.lora import make_adapter
 from tests.processes import SCRIPT, mlxbun, wait_until
-from tests.tiny import make_model
+from tests.tiny import llama_config, make_model
 
 GREEDY = ("--temperature", "0", "--max-tokens", "12")
 Environ = dict[str, str]
@@ -175,6 +176,19 @@ def test_another_model_answers_or_the_old_one_again(
     (file,) = _sessions(fresh_environ)
     assert [e["model"] for e in _entries(file) if e["type"] == "model"] == [other]
     assert _chat(fresh_environ, "--continue", lines="/model\n")[1].startswith(f"* {other}\n")
+
+
+def test_an_adapter_that_does_not_fit_another_model_leaves_the_old_one_in_memory(
+    environ: Environ, tiny_model: str, tmp_path: Path
+) -> None:
+    wide = llama_config(hidden_size=96)
+    other = str(make_model(tmp_path / "wide", config=wide))
+    adapter = str(make_adapter(tmp_path / "adapter"))
+    lines = f"/model {other}\n/model\n"
+    said = _chat(environ, tiny_model, "--adapter", adapter, lines=lines, code=7)[1]
+    assert "does not fit wide" in said
+    assert "cannot be loaded; loading" not in said
+    assert f"* {tiny_model}\n" in said
 
 
 def test_a_full_context_loses_nothing(fresh_environ: Environ, tiny_model: str) -> None:

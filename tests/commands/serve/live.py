@@ -11,6 +11,7 @@ import uvicorn
 
 from commands.serve.app import create_app
 from commands.serve.listener import bind, listen, url
+from commands.serve.malformed import HttpProtocol
 from commands.serve.port import ServedEngine
 from commands.serve.serving import ServeOptions
 from core.fit.host import sku_host
@@ -47,6 +48,7 @@ def live_server(
     """Serve an engine and yield the server's address."""
     config = uvicorn.Config(
         create_app(engine, settings or Settings(), options or serve_options()),
+        http=HttpProtocol,
         proxy_headers=False,
         lifespan="off",
         log_level="error",

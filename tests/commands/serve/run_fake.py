@@ -1,14 +1,14 @@
-"""`python -m tests.commands.serve.run_fake DELAY PATIENCE SUBMIT DEATH`: a server of slow answers.
+"""`python -m tests.commands.serve.run_fake DELAY PATIENCE SUBMIT`: a server of slow answers.
 
 Prints its address, takes SUBMIT seconds to accept a request, answers ten words with DELAY seconds
-before each, drains with PATIENCE; after DEATH seconds, unless 0, its engine is lost.
+before each, and drains with PATIENCE. SIGUSR1 loses its engine.
 """
 
 from __future__ import annotations
 
 import os
+import signal
 import sys
-import threading
 import time
 from dataclasses import replace
 
@@ -31,12 +31,11 @@ class _SlowEngine(FakeEngine):
         return super().submit_choices(request)
 
 
-def main(delay: float, patience: float, submit: float, death: float) -> None:
+def main(delay: float, patience: float, submit: float) -> None:
     engine = _SlowEngine(script=Script(pieces=tuple(f"{n} " for n in range(10)), delay=delay))
     engine.submit_seconds = submit
     options = serve_options(dict(os.environ))
-    if death:
-        threading.Timer(death, _lose, (engine,)).start()
+    signal.signal(signal.SIGUSR1, lambda *_: _lose(engine))
     with bind("127.0.0.1", 0) as listener:
         sys.stdout.write(url(listener) + "\n")
         sys.stdout.flush()

@@ -273,7 +273,7 @@ def test_a_signal_keeps_what_has_come(
 ) -> None:
     environ = environ_of(tmp_path / "home", HF_ENDPOINT=hub.url)
     hub.faults.append(Fault(name=".safetensors", stall=500_000))
-    command = [sys.executable, "-m", "tests.commands.serve.run_fake", "0", "30", "0", "0"]
+    command = [sys.executable, "-m", "tests.commands.serve.run_fake", "0", "30", "0"]
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, cwd=_ROOT, env=environ
     ) as process:

@@ -55,11 +55,9 @@ class _Server:
 
 
 @contextmanager
-def _serving(
-    delay: float, patience: float, submit: float = 0, death: float = 0
-) -> Iterator[_Server]:
+def _serving(delay: float, patience: float, submit: float = 0) -> Iterator[_Server]:
     module = "tests.commands.serve.run_fake"
-    command = [sys.executable, "-m", module, *map(str, (delay, patience, submit, death))]
+    command = [sys.executable, "-m", module, *map(str, (delay, patience, submit))]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_ROOT) as process:
         try:
             assert process.stdout is not None
@@ -150,8 +148,9 @@ def _ignore_end(client: httpx.Client) -> None:
 
 
 def test_a_lost_engine_is_told_and_ends_the_process_with_a_code_of_its_own() -> None:
-    with _serving(delay=0.1, patience=5, death=1.0) as server:
+    with _serving(delay=0.1, patience=5) as server:
         assert server.client.get("/health").status_code == 200
+        server.process.send_signal(signal.SIGUSR1)
         while (health := server.client.get("/health")).status_code == 200:
             time.sleep(0.05)
         assert health.status_code == 503

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import socket
 
 import httpx
+import msgspec
 import pytest
 
 from commands.serve.app import _API, _OPEN
@@ -135,3 +137,15 @@ def test_two_ids_are_none(base: str) -> None:
     headers = [("x-request-id", "one"), ("x-request-id", "two")]
     answer = httpx.get(f"{base}/health", headers=headers, trust_env=False)
     assert OURS.fullmatch(answer.headers["x-request-id"])
+
+
+def test_bytes_that_are_not_http_are_answered_with_an_id(base: str) -> None:
+    url = httpx.URL(base)
+    with socket.create_connection((url.host, url.port or 0), timeout=20) as client:
+        client.sendall(b"NOT HTTP\r\n\r\n")
+        answer = b"".join(iter(lambda: client.recv(4096), b"")).decode()
+    head, _, body = answer.partition("\r\n\r\n")
+    assert head.startswith("HTTP/1.1 400 Bad Request\r\n")
+    (found,) = re.findall(r"^x-request-id: (\S+)$", head.replace("\r", ""), re.MULTILINE)
+    assert OURS.fullmatch(found)
+    assert msgspec.json.decode(body)["error"]["type"] == "invalid_request_error"

@@ -212,7 +212,7 @@ def test_a_job_outlives_its_server_and_the_next_one_shows_it(desk: Desk) -> None
 @contextmanager
 def _process(desk: Desk) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Run a server as a process; yield it and its address."""
-    command = [sys.executable, "-m", "tests.commands.serve.run_fake", "0", "60", "0", "0"]
+    command = [sys.executable, "-m", "tests.commands.serve.run_fake", "0", "60", "0"]
     with subprocess.Popen(
         command, env=desk.environ, cwd=ROOT, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -75,6 +75,14 @@ def test_what_is_not_applied_is_said(tmp_path: Path) -> None:
     assert [note.split()[2] for note in found.notes] == ["typical_p,", "num_beams,"]
 
 
+def test_lengths_and_forced_tokens_that_are_not_applied_are_said(tmp_path: Path) -> None:
+    given = {"min_new_tokens": 5, "min_length": 0, "stop_strings": ["a"], "forced_eos_token_id": 2}
+    notes = _read(tmp_path, json.dumps(given)).notes
+    assert [note.split()[2] for note in notes] == [
+        "min_new_tokens,", "forced_eos_token_id,", "stop_strings,",
+    ]  # fmt: skip
+
+
 def test_text_that_is_not_json_is_ignored_and_said(tmp_path: Path) -> None:
     assert _read(tmp_path, "{").notes == (f"{NAME} is not JSON and is ignored.",)
 

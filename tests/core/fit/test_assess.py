@@ -394,4 +394,5 @@ def test_an_unknown_architecture_is_said_to_be_approximate(tmp_path: Path) -> No
     (folder / "config.json").write_text(json.dumps(config | {"model_type": "novel"}))
     found = assessor_of(folder).assess(mac("M4 16"), Question())
     assert any("'novel' is not in our table" in note for note in found.notes)
+    assert any("cannot be run: mlx-lm" in note and "type novel." in note for note in found.notes)
     assert found.fits

@@ -18,7 +18,7 @@ from core.engine.start import start_engine
 from core.errors import BadModelFiles, MlxbunError
 from core.machine.compute import prepare_compute
 from core.paths import Paths
-from core.registry.adapters import check_adapter, fit_to_files, read_form
+from core.registry.adapters import Fit, check_adapter, fit_to_files, read_form
 from core.registry.resolve import ModelRef
 from core.settings import Settings
 from core.train.fuse import fuse
@@ -46,6 +46,11 @@ BROKEN: Mapping[str, tuple[dict[str, Any], str]] = {
     "axes": ({f"{Q}.lora_b": floats(4, 64, 1)}, "do not make an adapter of rank 4"),
     "integers": ({f"{Q}.lora_b": np.ones((4, 64), np.int32)}, "is I32, not float"),
 }
+UNNAMED: Mapping[str, Any] = {
+    "model.foo.lora_a": floats(64, 4),
+    "model.foo.lora_b": floats(4, 64),
+}
+"""Parts for a layer that the model's files do not name, or name differently."""
 WRONG: Mapping[str, tuple[dict[str, Any], str]] = {
     "shape": ({f"{Q}.lora_b": floats(4, 32)}, "has the shape (32, 64), the layer (64, 64)"),
     "layer": (
@@ -194,6 +199,14 @@ def test_an_adapter_is_compared_with_its_base_where_that_is_on_this_disk(
         adapter = make_adapter(tmp_path / "a", base=base, changes=changes)
         fit = fit_to_base(find_card(str(adapter), paths), paths, [str(model.parent)])
         assert (fit.problem is None if fit else None) == fits
+
+
+def test_layers_that_the_files_do_not_name_leave_the_fit_open(tmp_path: Path, model: Path) -> None:
+    paths = Paths.from_environ({"HOME": str(tmp_path)})
+    for changes, complete in (({}, True), (UNNAMED, False)):
+        adapter = make_adapter(tmp_path / "a", base="tiny", changes=changes)
+        fit = fit_to_base(find_card(str(adapter), paths), paths, [str(model.parent)])
+        assert fit == Fit(complete=complete)
 
 
 def test_a_list_leaves_broken_ones_out_by_name(tmp_path: Path) -> None:

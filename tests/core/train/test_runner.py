@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from core.jobs.cancel import cancel_job
+from core.jobs.lease import hold_lease
 from tests.commands.serve.fake_engine import FakeEngine
 from tests.commands.serve.live import live_server, serve_options
 from tests.core.jobs.conftest import desk
@@ -86,12 +87,15 @@ def test_one_is_cancelled_and_keeps_a_checkpoint(
         ({"rank": "many"}, "rank must be "),
         ({"of_tomorrow": 1}, "A training has no field 'of_tomorrow'"),
         ({"data_dir": "/no/such/data"}, "/no/such/data/train.jsonl not found"),
+        ({"model_dir": "/no/such/model"}, "There is no folder /no/such/model"),
+        ({"warm_start_adapter": "nowhere"}, "There is no adapter nowhere"),
     ],
 )
 def test_what_is_wrong_is_the_jobs_error(
     client: httpx.Client, desk: Desk, folder: Path, fields: dict[str, Any], told: str
 ) -> None:
-    job = desk.end(desk.job(_submit(client, folder, **fields)["job_id"]))
+    with hold_lease(desk.paths.lease_file, what="the test", on_wait=None):
+        job = desk.job(_submit(client, folder, **fields)["job_id"])  # nothing that it waits for
     assert job.status == "failed"
     assert job.error is not None
     assert job.error.startswith(told)

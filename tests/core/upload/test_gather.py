@@ -94,6 +94,15 @@ def test_weights_that_are_cut(tmp_path: Path) -> None:
     assert said.startswith("model.safetensors is broken: it has ")
 
 
+def test_a_git_lfs_pointer_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    folder = fill(tmp_path, MODEL)
+    pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 1\n"
+    (folder / "model.safetensors").write_bytes(pointer)
+    with pytest.raises(BadModelFiles, match="Git LFS pointer") as refusal:
+        check_files(gather(folder, "model", USUAL).files)
+    assert "git lfs pull" in (refusal.value.hint or "")
+
+
 @pytest.mark.parametrize(("one", "other"), [("a.json", "A.json"), ("\u00fc.json", "u\u0308.json")])
 def test_names_that_differ_in_case_or_spelling_only(one: str, other: str, tmp_path: Path) -> None:
     fill(tmp_path, {**MODEL, one: b"{}", other: b"{}"})
