@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
 from mlx_lm.generate import PromptProcessingBatch
-from mlx_lm.models.cache import BatchKVCache
+from mlx_lm.models.cache import BatchKVCache, BatchRotatingKVCache, CacheList
 
 from core.engine.decode import LeanGenerationBatch
 
@@ -30,6 +30,7 @@ class LeanPromptBatch(PromptProcessingBatch):  # type: ignore[misc]
     def prompt(self, tokens: list[list[int]]) -> None:
         """Compute a chunk of each row."""
         self._grow_at_once()
+        self._straighten_windows()
         super().prompt(tokens)
 
     def split(self, indices: list[int]) -> Any:
@@ -79,6 +80,17 @@ class LeanPromptBatch(PromptProcessingBatch):  # type: ignore[misc]
     def _growing(self) -> Iterator[Any]:
         """Yield the caches that grow by `step`, and copy all that is there whenever they do."""
         return (cache for cache in self.prompt_cache if type(cache) is BatchKVCache)
+
+    def _straighten_windows(self) -> None:
+        """Put sliding windows in the order of their tokens.
+
+        A chunk of one token is written round the ring, as in decoding. mlx-lm makes the mask of a
+        longer chunk after it from the place in the ring, which leaves out or lets in wrong tokens.
+        """
+        for cache in self.prompt_cache:
+            for leaf in cache.caches if isinstance(cache, CacheList) else (cache,):
+                if type(leaf) is BatchRotatingKVCache:
+                    leaf._temporal_order()
 
     def _grow_at_once(self) -> None:
         """Let caches take room for the rest of the prompts when they grow next."""

@@ -199,6 +199,32 @@ def test_prompts_take_turns_and_short_ones_are_not_kept_waiting(folders: dict[st
     assert steps < 40
 
 
+def test_a_chunk_of_one_token_does_not_confuse_a_sliding_window(folders: dict[str, Path]) -> None:
+    model, _ = load_model(folders["llama"])  # windows of 32 tokens in every other layer
+    runner = BatchRunner(model, eos_ids=(), cap=8, most_prefill_tokens=512, mode="padded")
+    prompts = [ids("many words " * 6), ids("a late one, and short")]
+    found: dict[int, list[tuple[int, float]]] = {}
+
+    def insert(prompt: list[int]) -> None:
+        row = runner.insert([prompt], max_tokens=4, sampling=GREEDY, logprobs=0)
+        found[row] = []
+
+    insert(prompts[0])
+    runner.step(40)
+    insert(prompts[1])
+    runner.step(2)  # one token of each
+    while len(runner):
+        for token in runner.step(20).tokens:
+            assert token.reading is not None
+            found[token.row].append((token.token, token.reading.chosen))
+    runner.close()
+    for prompt, answer in zip(prompts, found.values(), strict=True):
+        wanted = alone(folders["llama"], prompt, 4)
+        assert [token for token, _ in answer] == [token for token, _ in wanted]
+        logprobs = [value for _, value in wanted]
+        assert [value for _, value in answer] == pytest.approx(logprobs, abs=NEAR)
+
+
 def test_segments_are_told_where_they_end(folders: dict[str, Path]) -> None:
     model, _ = load_model(folders["mamba"])
     runner = BatchRunner(model, eos_ids=(), cap=8, most_prefill_tokens=512, mode="joined")
