@@ -79,9 +79,7 @@ class CallFormats:
                 if isinstance(made, NotEnforced):
                     return replace(tool, parameters={}), _any_object(made.reason), True
         except TooLong as problem:
-            number = tools.tools.index(tool)
-            field = f"tools[{number}].function.parameters"
-            raise refusal(problem, tool.parameters, field) from problem
+            raise refusal(problem, tool.parameters, tool.field) from problem
         except NotPossible as problem:
             return replace(tool, parameters={}), _any_object(str(problem)), True
         return tool, shortfall(plan.unenforced), plan.plain

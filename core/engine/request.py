@@ -93,6 +93,8 @@ class Tool:
     """Not empty."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """JSON Schema of its arguments; empty: any object."""
+    field: str = field(default="", compare=False)
+    """Where in the request `parameters` came from, for errors; empty: that is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -156,6 +156,7 @@ def test_a_suffix_reaches_the_prompt() -> None:
 # Functions
 
 FUNCTION = {"name": "weather", "description": "Of a city.", "parameters": SCHEMA}
+TOOL = {"type": "function", "function": FUNCTION}
 CALL = (
     ToolCallDelta(index=0, id="call_1", name="weather"),
     ToolCallDelta(index=0, arguments='{"a": '),
@@ -179,6 +180,30 @@ def test_functions_are_tools(choice: Any, mode: str, name: str | None) -> None:
     assert call.shape.function_call
 
 
+@pytest.mark.parametrize(
+    ("fields", "place"),
+    [
+        ({"functions": [{"name": "f"}, FUNCTION]}, "functions[1].parameters"),
+        ({"tools": [{"type": "web_search"}, TOOL]}, "tools[1].function.parameters"),
+        (
+            {
+                "tools": [{"type": "function", "function": {"name": "f"}}, TOOL],
+                "tool_choice": {
+                    "type": "allowed_tools",
+                    "allowed_tools": {
+                        "mode": "auto",
+                        "tools": [{"type": "function", "function": {"name": "weather"}}],
+                    },
+                },
+            },
+            "tools[1].function.parameters",
+        ),
+    ],
+)
+def test_a_tool_knows_where_it_stands_in_the_request(fields: dict[str, Any], place: str) -> None:
+    assert _chat(**fields).request.tools.tools[-1].field == place
+
+
 def test_no_function_can_be_asked_for() -> None:
     assert _chat(functions=[FUNCTION], function_call="none").request.tools.tools == ()
 
@@ -186,11 +211,13 @@ def test_no_function_can_be_asked_for() -> None:
 @pytest.mark.parametrize(
     ("fields", "named"),
     [
-        ({"functions": [FUNCTION], "tools": []}, "functions is the older form of tools"),
+        ({"functions": [FUNCTION], "tools": []}, "functions and tools cannot be sent"),
         (
             {"functions": [FUNCTION], "tool_choice": "auto", "function_call": "auto"},
-            "function_call is the older form",
+            "functions and tool_choice cannot be sent",
         ),
+        ({"functions": [FUNCTION], "tool_choice": "required"}, "functions and tool_choice"),
+        ({"tools": [TOOL], "function_call": "none"}, "function_call and tools"),
         ({"functions": [FUNCTION], "function_call": {"name": "f"}}, '"f", which is not among'),
         ({"function_call": {"name": "f"}}, '"f", which is not among'),
         ({"functions": [FUNCTION, FUNCTION]}, "functions[1].name"),

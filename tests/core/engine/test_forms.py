@@ -263,8 +263,15 @@ def test_one_tool_that_cannot_be_enforced_spoils_no_other(
         ),
         (
             None,
-            (PAINT, Tool(name="t", parameters={"properties": {"x": {"pattern": "(" * 9000}}})),
-            "tools[1].function.parameters.properties.x.pattern",
+            (
+                PAINT,
+                Tool(
+                    name="t",
+                    parameters={"properties": {"x": {"pattern": "(" * 9000}}},
+                    field="functions[7].parameters",
+                ),
+            ),
+            "functions[7].parameters.properties.x.pattern",
         ),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 from commands.serve.wire.openai.sentences import quoted
@@ -20,10 +21,12 @@ def check_functions(call: ChatRequest) -> None:
     Raises:
         BadRequest: naming the field.
     """
-    for old, new in (("functions", "tools"), ("function_call", "tool_choice")):
+    for old, new in product(("functions", "function_call"), ("tools", "tool_choice")):
         if getattr(call, old) is not None and getattr(call, new) is not None:
             raise BadRequest(
-                f"{old} is the older form of {new}: only one of them can be sent.", field=old
+                f"{old} and {new} cannot be sent together: functions and function_call are the "
+                "older form of tools and tool_choice.",
+                field=old,
             )
     wanted = call.function_call
     if wanted is None or isinstance(wanted, str):

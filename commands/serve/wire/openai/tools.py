@@ -40,8 +40,16 @@ def decode_tools(call: ChatRequest) -> ToolUse:
     if not usable or mode == "none":
         return ToolUse(mode="none" if mode == "none" else "auto")
     named = choice.function.name if isinstance(choice, ToolChoice) else None
+    places = _places(call)
     return ToolUse(
-        tools=tuple(Tool(name=one.name, parameters=_parameters(one)) for one in usable),
+        tools=tuple(
+            Tool(
+                name=one.name,
+                parameters=one.parameters or _NO_ARGUMENTS,
+                field=f"{places[one.name]}.parameters",
+            )
+            for one in usable
+        ),
         mode="named" if named else "required" if mode == "required" else "auto",
         name=named,
         parallel=call.parallel_tool_calls is not False,
@@ -188,8 +196,15 @@ def _with_name(kind: str, name: str | None) -> str:
     return f"{quoted(kind)} {quoted(name)}" if name else quoted(kind)
 
 
-def _parameters(function: FunctionSpec) -> dict[str, Any]:
-    return function.parameters or _NO_ARGUMENTS
+def _places(call: ChatRequest) -> dict[str, str]:
+    """Return where each function stands in the request, among `functions` or `tools`."""
+    if call.functions:
+        return {one.name: f"functions[{number}]" for number, one in enumerate(call.functions)}
+    return {
+        tool.function.name: f"tools[{number}].function"
+        for number, tool in enumerate(call.tools or ())
+        if tool.type == "function" and tool.function
+    }
 
 
 def _written(tool: Mapping[str, Any]) -> dict[str, Any]:
