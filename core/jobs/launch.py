@@ -46,11 +46,10 @@ def start_job(
     Raises:
         MlxbunError: the job cannot be kept, or its process not be started.
     """
+    refusal = _refusal(check)
     job = store.add(kind, config, accelerator=accelerator)
-    try:
-        check()
-    except MlxbunError as problem:
-        return store.fail(job, in_one_line(problem))
+    if refusal is not None:
+        return store.fail(job, refusal)
     try:
         process = _start([*command, job.id], job, environ)
     except OSError as problem:
@@ -62,6 +61,15 @@ def start_job(
     with suppress(MlxbunError):  # until the process claims the job, that depends on this one, then
         store.hand_over(job.id, process.pid)
     return job
+
+
+def _refusal(check: Callable[[], None]) -> str | None:
+    """Return why a job cannot be done, in its own words; None: nothing speaks against it."""
+    try:
+        check()
+    except MlxbunError as problem:
+        return in_one_line(problem)
+    return None
 
 
 def _start(command: list[str], job: Job, environ: Mapping[str, str]) -> subprocess.Popen[bytes]:

@@ -38,11 +38,8 @@ def only_training(folder: Path) -> Iterator[None]:
         there = folder.exists()
         folder.mkdir(parents=True, exist_ok=True)
         lock = (folder / _LOCK).open("w")
-    except OSError as problem:
-        raise MlxbunError(
-            f"The adapter cannot be written to {folder}: {problem.strerror}.",
-            hint="Name another folder in adapter_path.",
-        ) from problem
+    except (OSError, ValueError) as problem:
+        raise _unwritable(folder, problem) from problem
     with lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -80,18 +77,31 @@ def require_free(folder: Path, *, resume: bool) -> None:
     Raises:
         UsageProblem: an adapter lies there, and it is to begin.
         NotFound: no checkpoint lies there, and it is to go on.
+        MlxbunError: no folder can have that name.
     """
-    found = bool(checkpoints_in(folder))
+    try:
+        found = bool(checkpoints_in(folder))
+        taken = found or (folder / WEIGHTS).exists()
+    except (OSError, ValueError) as problem:
+        raise _unwritable(folder, problem) from problem
     if resume and not found:
         raise NotFound(
             f"There is no checkpoint in {folder} to resume from.",
             hint="Leave --resume out to begin.",
         )
-    if not resume and (found or (folder / WEIGHTS).exists()):
+    if not resume and taken:
         raise UsageProblem(
             f"{folder} holds an adapter already.",
             hint="Go on with --resume, or name another folder in adapter_path.",
         )
+
+
+def _unwritable(folder: Path, problem: OSError | ValueError) -> MlxbunError:
+    reason = problem.strerror if isinstance(problem, OSError) else problem
+    return MlxbunError(
+        f"The adapter cannot be written to {folder}: {reason}.",
+        hint="Name another folder in adapter_path.",
+    )
 
 
 def _sweep(folder: Path) -> None:

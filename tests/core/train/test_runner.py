@@ -88,6 +88,7 @@ def test_one_is_cancelled_and_keeps_a_checkpoint(
         ({"of_tomorrow": 1}, "A training has no field 'of_tomorrow'"),
         ({"data_dir": "/no/such/data"}, "/no/such/data/train.jsonl not found"),
         ({"model_dir": "/no/such/model"}, "There is no folder /no/such/model"),
+        ({"adapter_path": "x" * 5000}, "The adapter cannot be written to xxx"),
         ({"warm_start_adapter": "nowhere"}, "There is no adapter nowhere"),
     ],
 )
