@@ -229,7 +229,7 @@ class Tokenizer:
     @cached_property
     def infill(self) -> InfillFormat | None:
         """How the model is asked to fill a gap in a text, or None: it cannot be."""
-        return find_infill(self._codec.token_id)
+        return find_infill(self.token_id)
 
     def vocabulary(self) -> Vocabulary:
         """Return all tokens. Takes some tens of milliseconds."""
