@@ -229,7 +229,7 @@ class Tokenizer:
     @cached_property
     def infill(self) -> InfillFormat | None:
         """The fill-in-the-middle form of the model, or None if it has none."""
-        return find_infill(self._codec.token_id)
+        return find_infill(self.token_id)
 
     def vocabulary(self) -> Vocabulary:
         """Return all tokens. Takes some tens of milliseconds."""

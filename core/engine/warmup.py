@@ -77,11 +77,10 @@ def _prepare(
         try:
             return *_rehearsed(loaded, make_runner, batching.mode), batching
         # The stored verdict is wrong: the files or the machine changed in a way that its key
-        # does not show.
+        # does not show, or the device fails now.
         except Exception as problem:
-            kind = loaded.info.model_type
-            reason = f"The architecture {kind} fails in a batch ({one_line(problem)})."
-            batching = Batching(mode="serial", reason=reason)
+            mx.clear_cache()
+            batching = Batching(mode="serial", reason=_why_not(loaded, problem))
     return *_rehearsed(loaded, make_runner, "serial"), batching
 
 
@@ -117,11 +116,17 @@ def _try(loaded: LoadedModel, shelf: BatchingShelf | None) -> Batching:
         if not is_passing(problem):
             raise
         mx.clear_cache()
-        reason = f"Running requests together could not be tried: {one_line(problem)}."
-        return Batching(mode="serial", reason=reason)
+        return Batching(mode="serial", reason=_why_not(loaded, problem))
     if shelf and loaded.info.folder:
         shelf.keep(loaded.info.folder, loaded.compute.device, found)
     return found
+
+
+def _why_not(loaded: LoadedModel, problem: Exception) -> str:
+    """Say why rows do not run together: the model's fault, or the device's."""
+    if is_passing(problem):
+        return f"Running requests together could not be tried: {one_line(problem)}."
+    return f"The architecture {loaded.info.model_type} fails in a batch ({one_line(problem)})."
 
 
 def _rehearsed(

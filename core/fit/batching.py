@@ -69,7 +69,7 @@ class BatchingShelf:
         try:
             fields = json.loads(self._place(model, device).read_bytes())
             found = Batching(mode=fields["mode"], reason=fields["reason"])
-        except (OSError, ValueError, TypeError, KeyError, PackageNotFoundError):
+        except (OSError, ValueError, TypeError, KeyError, RecursionError, PackageNotFoundError):
             return None
         sound = found.mode in get_args(BatchMode) and isinstance(found.reason, str | None)
         return found if sound else None

@@ -87,6 +87,20 @@ def test_a_gap_that_cannot_be_filled_is_warned_of(open_tiny: OpenEngine) -> None
     assert finish(asked)[0] == finish(engine.submit(_ask(TextPrompt(text="def f"))))[0]
 
 
+def test_marks_beyond_the_model_are_none(open_tiny: OpenEngine, tmp_path: Path) -> None:
+    folder = make_model(tmp_path / "short", config=llama_config())  # 259 rows
+    write_tokenizer(
+        folder, chat_template=None, special=(*SPECIAL, *QWEN)
+    )  # the marks have the ids 259 to 261
+    prompt = TextPrompt(text="a", suffix="b")
+    generation = open_tiny(folder).submit(
+        GenerationRequest(prompt=prompt, sampling=SamplingParams(temperature=0.0), max_tokens=2)
+    )
+    assert generation.prompt_tokens == 1
+    assert generation.warnings == ("suffix ignored: the model has no fill-in-the-middle tokens",)
+    finish(generation)
+
+
 def test_a_gap_must_fit_the_context(open_tiny: OpenEngine, infilling: Path) -> None:
     with pytest.raises(ContextTooLong):
         open_tiny(infilling).submit(_ask(TextPrompt(text="a" * 300, suffix="b" * 300)))

@@ -153,7 +153,14 @@ def test_a_verdict_is_kept_and_nothing_is_tried_again(
 def test_a_damaged_verdict_is_made_anew(serve: Any) -> None:
     first = serve()
     (file,) = first.shelf._folder.iterdir()
-    for damage in (b"", b"{}", b'{"mode": "fast", "reason": null}', b'{"mode": "padded"}', b"[1]"):
+    for damage in (
+        b"",
+        b"{}",
+        b'{"mode": "fast", "reason": null}',
+        b'{"mode": "padded"}',
+        b"[1]",
+        b"[" * 10**5,
+    ):
         file.write_bytes(damage)
         assert first.kept is None
         assert serve().engine.info.batching.mode == "padded"
@@ -198,6 +205,26 @@ def test_a_verdict_that_does_not_hold_is_not_fatal(serve: Any) -> None:
     assert again.info.batching.mode == "serial"
     assert "gpt_bigcode" in again.info.batching.reason
     assert answer(again, "ab", max_tokens=3)[1].usage.completion_tokens == 3
+
+
+def test_no_memory_for_a_batch_later_is_not_blamed_on_the_architecture(
+    serve: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = serve().kept
+    rehearse = warmup._rehearse
+
+    def short(runner: Any, lengths: tuple[int, ...]) -> None:
+        if runner.mode != "serial":
+            raise RuntimeError("[malloc] Unable to allocate 5 bytes.")
+        rehearse(runner, lengths)
+
+    monkeypatch.setattr(warmup, "_rehearse", short)
+    served = serve()
+    reason = served.engine.info.batching.reason
+    assert reason is not None
+    assert "could not be tried" in reason
+    assert "architecture" not in reason
+    assert served.kept == kept
 
 
 @pytest.mark.parametrize(
