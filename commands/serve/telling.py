@@ -84,7 +84,7 @@ def _about(info: ModelInfo, compute: ComputeInfo) -> dict[str, Any]:
         "chat": info.has_chat_template,
         "device": compute.device,
         "blas": compute.blas,
-        "notes": list(compute.notes),
+        "notes": [*compute.notes, *info.notes],
         "lane": info.batching.lane,
         "lane_reason": info.batching.serial_reason,
     }

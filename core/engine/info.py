@@ -68,6 +68,8 @@ class ModelInfo:
     """The folder's name of the adapter that all its answers are given with; None: it has none."""
     mounted: MountedAdapter | None = None
     """The same adapter as it lies in memory."""
+    notes: tuple[str, ...] = ()
+    """What of its files cannot be applied, one sentence each."""
     forms: bool = True
     """Whether the forms of answers are enforced: not with `MLXBUN_GRAMMAR=0`, nor without
     xgrammar."""

@@ -162,6 +162,7 @@ def load(
         has_chat_template=tokenizer.has_chat_template,
         defaults=merge_sampling(defaults, recommended.sampling, _BUILT_IN),
         chosen_defaults=merge_sampling(defaults, recommended.sampling),
+        notes=recommended.notes if tokenizer.eos_ids else (*recommended.notes, _ENDLESS),
         folder=folder,
         vocabulary_size=vocabulary_size,
         adapter=adapter.name if adapter else None,
@@ -173,9 +174,7 @@ def load(
         model=model,
         tokenizer=tokenizer,
         info=info,
-        compute=_describe_compute(
-            plan, recommended.notes if tokenizer.eos_ids else (*recommended.notes, _ENDLESS)
-        ),
+        compute=_describe_compute(plan),
         budget_bytes=budget,
         admission=admission,
         threads=plan.threads,
@@ -266,9 +265,9 @@ def _mounted(model: Any, folder: Path) -> MountedAdapter:
     )
 
 
-def _describe_compute(plan: ComputePlan, notes: tuple[str, ...]) -> ComputeInfo:
+def _describe_compute(plan: ComputePlan) -> ComputeInfo:
     return ComputeInfo(
-        device=device_name(), blas=plan.blas, compiler=plan.compiler, notes=(*plan.notes, *notes)
+        device=device_name(), blas=plan.blas, compiler=plan.compiler, notes=plan.notes
     )
 
 

@@ -199,7 +199,7 @@ def start_engine(
             loaded = with_kv_budget(loaded, settings.kv_budget)
         return with_training(loaded, opening.can_train) if opening.can_train else loaded
 
-    return Engine(
+    engine = Engine(
         bring,
         EngineOptions(
             batch=settings.batch,
@@ -213,6 +213,9 @@ def start_engine(
         shelf=BatchingShelf.in_cache(cache),
         meanwhile=opening.meanwhile,
     )
+    for note in engine.info.notes:
+        on_note(note)
+    return engine
 
 
 def _sampling_defaults(settings: Settings) -> SamplingParams:

@@ -91,7 +91,7 @@ async def stats(request: Request[Any, Any, Any]) -> Response[bytes]:
                 blas=compute.blas,
                 compiler=compute.compiler,
                 weights=info.loaded_as,
-                notes=list(compute.notes),
+                notes=[*compute.notes, *info.notes],
             ),
             prompt_cache=_prompt_cache(now),
             response_store=status.ResponseStoreStats(),

@@ -117,7 +117,7 @@ def test_model_file_cases(tmp_path: Path, case: dict[str, Any]) -> None:
             load_tiny(folder)
     else:
         file.write_text(case["text"])
-        assert any(case["file"] in note for note in load_tiny(folder).compute.notes)
+        assert any(case["file"] in note for note in load_tiny(folder).info.notes)
 
 
 @pytest.mark.parametrize("case", round_2("generation-config"), ids=str)

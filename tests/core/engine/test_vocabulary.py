@@ -77,7 +77,7 @@ def test_a_short_model_never_looks_up_what_only_the_tokenizer_has(
 ) -> None:
     engine = open_tiny(short)
     # EOS is 256, and the model has 64 ids.
-    assert any("No token that ends an answer" in note for note in engine.compute.notes)
+    assert any("No token that ends an answer" in note for note in engine.info.notes)
     warm = {
         "temperature": 1.0,
         "seed": 1,
