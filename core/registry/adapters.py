@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, NoReturn, cast
 
-from core.errors import BadModelFiles
+from core.errors import BadModelFiles, MlxbunError
 from core.registry.files import printable, read_json
+from core.registry.resolve import resolve_model
 from core.registry.weights import WEIGHTS as MODEL_WEIGHTS
 from core.registry.weights import BrokenWeightsError, parse_header, read_header, tensor_bytes
 
@@ -186,6 +187,31 @@ def fit_to_files(form: AdapterForm, model: Path, *, model_id: str) -> Fit:
         return Fit(problem=problem)
     complete = all(layers.get(path) is not None for path in form.paths)
     return Fit(note=_note(form, model, model_id), complete=complete)
+
+
+def fit_to_own_base(
+    folder: Path, *, hub_cache: Path, model_folders: Sequence[str] = ()
+) -> Fit | None:
+    """Compare an adapter with the model that it names as its base, as `fit_to_files`.
+
+    Args:
+        folder: the adapter's.
+        hub_cache: the Hugging Face cache.
+        model_folders: where models are looked for besides the cache.
+
+    Returns:
+        None if that model is not on this disk.
+    """
+    try:
+        form = read_form(folder)
+        if form.base is None:
+            return None
+        base = resolve_model(form.base, hub_cache=hub_cache, model_folders=model_folders)
+        if not same_base(form, model=base.folder, model_id=base.model_id):
+            return None  # the name is part of another model's
+        return fit_to_files(form, base.folder, model_id=base.model_id)
+    except MlxbunError:
+        return None
 
 
 def fit_to_layers(form: AdapterForm, layers: Layers, *, model_id: str) -> Fit:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 from core.engine.adapters import adapter_folders, find_adapter
 from core.errors import BadModelFiles, MlxbunError
 from core.provenance import read_provenance
-from core.registry.adapters import CONFIG, WEIGHTS, fit_to_files, read_form, same_base
+from core.registry.adapters import CONFIG, WEIGHTS, fit_to_own_base, read_form
 from core.registry.files import read_json
-from core.registry.resolve import resolve_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -133,16 +132,7 @@ def fit_to_base(card: AdapterCard, paths: Paths, model_folders: Sequence[str]) -
         paths: our folders and the Hugging Face cache.
         model_folders: where models are looked for beside the cache.
     """
-    if card.base is None:
-        return None
-    try:
-        base = resolve_model(card.base, hub_cache=paths.hub_cache, model_folders=model_folders)
-        form = read_form(card.folder)
-        if not same_base(form, model=base.folder, model_id=base.model_id):
-            return None  # the name is a part of another model's
-        return fit_to_files(form, base.folder, model_id=base.model_id)
-    except MlxbunError:
-        return None
+    return fit_to_own_base(card.folder, hub_cache=paths.hub_cache, model_folders=model_folders)
 
 
 def provenance_of(folder: Path) -> Provenance | None:

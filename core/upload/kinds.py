@@ -24,7 +24,7 @@ Kind = Literal["model", "adapter", "dataset", "files"]
 DATA_ENDINGS = (".jsonl", ".csv", ".parquet")
 
 _DEEPEST = 3  # levels of folders in which data are looked for
-_FORCE_HINT = "Name its type to upload it as it is: --type model or --type dataset."
+FORCE_HINT = "Name its type to upload it as it is: --type model or --type dataset."
 
 
 def detect_kind(source: Path, wanted: RepoType | None = None) -> Kind:
@@ -89,7 +89,7 @@ def _model(folder: Path) -> Kind | BadModelFiles:
         return "model"
     return BadModelFiles(
         f"{_shown(folder)} looks like a model, but {problem}.",
-        hint=f"Complete it. {_FORCE_HINT}",
+        hint=f"Complete it. {FORCE_HINT}",
     )
 
 
@@ -97,14 +97,14 @@ def _adapter(folder: Path) -> Kind | BadModelFiles:
     try:
         read_form(folder)
     except BadModelFiles as problem:
-        return BadModelFiles(problem.message, hint=f"Train it again. {_FORCE_HINT}")
+        return BadModelFiles(problem.message, hint=f"Train it again. {FORCE_HINT}")
     return "adapter"
 
 
 def _no_adapter(folder: Path, names: set[str]) -> BadModelFiles:
     other = "adapter_model.safetensors" in names
     said = "in PEFT's form, not in MLX's" if other else f"without {ADAPTER_WEIGHTS}"
-    return BadModelFiles(f"{_shown(folder)} holds an adapter {said}.", hint=_FORCE_HINT)
+    return BadModelFiles(f"{_shown(folder)} holds an adapter {said}.", hint=FORCE_HINT)
 
 
 def _unknown(folder: Path, names: set[str]) -> BadModelFiles:
@@ -119,7 +119,7 @@ def _unknown(folder: Path, names: set[str]) -> BadModelFiles:
         f"{_shown(folder)} holds neither a model (config.json and safetensors), nor an adapter"
         f" ({ADAPTER_CONFIG} and {ADAPTER_WEIGHTS}), nor data ({', '.join(DATA_ENDINGS)})"
         + (f": {said}." if said else "."),
-        hint=_FORCE_HINT,
+        hint=FORCE_HINT,
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from core.errors import BadModelFiles, UsageProblem
+from core.registry.adapters import fit_to_own_base
 from core.registry.files import printable, read_bytes
 from core.upload.about import learn
 from core.upload.belongs import Selection, fits
@@ -14,7 +15,7 @@ from core.upload.card import README, Card, owner_of, updated, write_card
 from core.upload.checks import check_files
 from core.upload.front_matter import split_card
 from core.upload.gather import LocalFile, Skipped, gather
-from core.upload.kinds import detect_kind, repo_type_of
+from core.upload.kinds import FORCE_HINT, detect_kind, repo_type_of
 
 if TYPE_CHECKING:
     from core.upload.card import Owner
@@ -113,6 +114,8 @@ def plan_upload(request: UploadRequest, *, hub_cache: Path) -> UploadPlan:
     try:
         kind = detect_kind(source, request.wanted)
         source = source.resolve()
+        if kind == "adapter" and request.wanted is None:
+            _check_base(source, hub_cache)
         gathered = gather(source, kind, request.selection)
         check_files(gathered.files)
         return _planned(request, kind, gathered.files, gathered.skipped, hub_cache)
@@ -121,6 +124,13 @@ def plan_upload(request: UploadRequest, *, hub_cache: Path) -> UploadPlan:
         raise BadModelFiles(
             f"{printable(str(source), 200)} cannot be read: {said}.", hint="Name another path."
         ) from None
+
+
+def _check_base(adapter: Path, hub_cache: Path) -> None:
+    """Refuse an adapter that does not fit its own base, where that is on this disk."""
+    fit = fit_to_own_base(adapter, hub_cache=hub_cache)
+    if fit and fit.problem:
+        raise BadModelFiles(fit.problem, hint=f"Train it again. {FORCE_HINT}")
 
 
 def _planned(

@@ -201,6 +201,18 @@ def test_an_adapter_is_compared_with_its_base_where_that_is_on_this_disk(
         assert (fit.problem is None if fit else None) == fits
 
 
+def test_an_upload_is_compared_with_the_base_on_this_disk(tmp_path: Path, model: Path) -> None:
+    changes, why = WRONG["shape"]
+    adapter = make_adapter(tmp_path / "a", base=str(model), changes=changes)
+    with pytest.raises(BadModelFiles) as refusal:
+        upload(model, adapter, tmp_path)
+    assert why in refusal.value.message
+    target = parse_target("me/name", None)
+    as_it_is = UploadRequest(source=adapter, target=target, wanted="model")
+    assert plan_upload(as_it_is, hub_cache=tmp_path).kind == "adapter"
+    upload(model, make_adapter(tmp_path / "b", base=str(model)), tmp_path)
+
+
 def test_layers_that_the_files_do_not_name_leave_the_fit_open(tmp_path: Path, model: Path) -> None:
     paths = Paths.from_environ({"HOME": str(tmp_path)})
     for changes, complete in (({}, True), (UNNAMED, False)):
