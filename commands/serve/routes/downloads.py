@@ -11,6 +11,7 @@ from commands.serve.routes.api import as_json, problem, read_fields
 from commands.serve.wire.api import ApiProblem, text_in
 from commands.serve.wire.downloads import DownloadList, DownloadStart, DownloadStarted, download_row
 from core.errors import AlreadyRunning
+from core.registry.names import plain_name
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +42,7 @@ async def start_download(request: Request[Any, Any, Any]) -> Response[bytes]:
     repo = text_in(await read_fields(request), "repo")
     if not repo:
         return problem('missing "repo"', 400)
-    options = serving.options
+    repo, options = plain_name(repo), serving.options
     work = serving.network.run(
         options.downloads.start, repo, paths=options.paths, environ=options.environ
     )

@@ -50,7 +50,8 @@ def _state(home: Home) -> str:
 def test_a_download_from_its_start_to_the_library(home: Home, hub: FakeHub, repo: str) -> None:
     hub.pace = 0.05
     begun = int(time.time())
-    assert home.post("/api/hub/download", {"repo": f" {repo} "}) == {
+    pasted = f" https://huggingface.co/{repo}/ "
+    assert home.post("/api/hub/download", {"repo": pasted}) == {
         "ok": True,
         "repo": repo,
         "started": True,
