@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from commands._shared.jobs import FINETUNE, job_command
 from commands.serve.fetching import Downloads
@@ -20,6 +20,17 @@ if TYPE_CHECKING:
     from core.fit.host import Host
     from core.paths import Paths
     from core.settings import Settings
+
+
+def check_finetune(config: dict[str, Any], paths: Paths, environ: Mapping[str, str]) -> None:
+    """Refuse a fine-tuning that cannot begin, before it waits for the accelerator.
+
+    Raises:
+        MlxbunError: its options, data or names are wrong.
+    """
+    from core.train.runner import check  # imported with the first fine-tuning
+
+    check(config, paths=paths, environ=environ)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +57,8 @@ class ServeOptions:
     """Seconds of silence in a stream after which a comment is sent."""
     finetune_command: tuple[str, ...] = field(default_factory=lambda: job_command(FINETUNE))
     """What does a fine-tuning, in a process of its own; the job's id is added."""
+    finetune_check: Callable[[dict[str, Any], Paths, Mapping[str, str]], None] = check_finetune
+    """Takes what a fine-tuning is asked for; raises `MlxbunError` where it cannot begin."""
     trace: Callable[[str], None] | None = None
     """Takes a line for each traced request; None: no request is traced."""
 

@@ -63,15 +63,13 @@ async def inspect_dataset(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 
 def _start(options: ServeOptions, config: dict[str, Any]) -> Job:
-    from core.train.runner import check
-
     return start_job(
         JobStore(options.paths.jobs_folder),
         "finetune",
         config,
         command=options.finetune_command,
         environ=options.environ,
-        check=partial(check, config, paths=options.paths, environ=options.environ),
+        check=partial(options.finetune_check, config, options.paths, options.environ),
     )
 
 

@@ -38,7 +38,9 @@ ROW = [
 @contextmanager
 def _server(desk: Desk, work: str = "quick") -> Iterator[httpx.Client]:
     options = replace(
-        serve_options(desk.environ, keep_alive=0.1), finetune_command=tuple(job_command(work))
+        serve_options(desk.environ, keep_alive=0.1),
+        finetune_command=tuple(job_command(work)),
+        finetune_check=lambda *_: None,
     )
     with (
         live_server(FakeEngine(), options=options) as base,
@@ -140,7 +142,11 @@ def test_wrong_fields_are_the_jobs_error(desk: Desk) -> None:
 
 
 def test_a_program_that_cannot_be_started(desk: Desk) -> None:
-    options = replace(serve_options(desk.environ), finetune_command=("/no/such/program",))
+    options = replace(
+        serve_options(desk.environ),
+        finetune_command=("/no/such/program",),
+        finetune_check=lambda *_: None,
+    )
     with live_server(FakeEngine(), options=options) as base:
         body = {"model_dir": "/m", "data_dir": "/d"}
         answer = httpx.post(f"{base}/api/finetune/submit", json=body, trust_env=False)

@@ -117,7 +117,7 @@ def test_half_precision_stays_half_precision(tmp_path: Path) -> None:
 
 def test_what_does_not_fit_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     place = trained(tmp_path, None)
-    with pytest.raises(UsageProblem, match="there already"):
+    with pytest.raises(UsageProblem, match="exists already"):
         fuse(place / "model", place / "out", place / "data")
     wide = llama_config(hidden_size=96)
     make_model(place / "wide", config=wide)
