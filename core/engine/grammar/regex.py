@@ -1,8 +1,8 @@
 r"""Regular expressions as trees: what JavaScript and Python agree on. Pure, and linear in length.
 
-Where the two differ, the smaller set is taken (`\d` is an ASCII digit, `\D` is no digit of any
-script), so that what is generated matches in either. What a grammar cannot express (looking around,
-references back, word boundaries) is refused.
+Where the two differ, the smaller set is used (`\d` matches ASCII digits only, `\D` excludes the
+digits of every script), so that what is generated matches in either. What a grammar cannot express
+(lookaround, back references, word boundaries) is refused.
 """
 
 from __future__ import annotations
