@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 import time
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -13,7 +11,7 @@ from core.errors import EngineFailed
 from core.sessions.text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from commands.chat.interrupts import Interrupts
     from commands.chat.screen import Screen
@@ -83,7 +81,7 @@ def ask(
     """
     stop = _Stop()
     began = time.monotonic()
-    with interrupts.calling(stop.press), _no_echo():
+    with interrupts.calling(stop.press):
         generation = engine.submit(request)
         on_accepted()
         stop.watch(generation)
@@ -125,21 +123,3 @@ def _take(
         seconds=time.monotonic() - began,
         failure=failure,
     )
-
-
-@contextmanager
-def _no_echo() -> Iterator[None]:
-    """Keep what is typed meanwhile, and `^C`, from appearing in the middle of the answer."""
-    if not (sys.stdin and sys.stdin.isatty()):
-        yield
-        return
-    import termios
-
-    keyboard = sys.stdin.fileno()
-    before = termios.tcgetattr(keyboard)
-    quiet = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
-    termios.tcsetattr(keyboard, termios.TCSANOW, quiet)
-    try:
-        yield
-    finally:
-        termios.tcsetattr(keyboard, termios.TCSANOW, before)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from commands.chat.chat import Chat
 from commands.chat.diary import Diary
 from commands.chat.interrupts import Interrupts
+from commands.chat.keyboard import keys_kept
 from commands.chat.lines import EditedLines, PipedLines
 from commands.chat.models import Models
 from commands.chat.screen import MarkdownScreen, PlainScreen
@@ -68,7 +69,7 @@ def run_chat(session: Session, settings: Settings, wishes: Wishes) -> int:
     models = Models(session, settings, console)
     models.open(wishes.model or diary.conversation.model)
     _note_changes(diary, models.name, wishes.system)
-    with Interrupts() as interrupts:
+    with keys_kept(), Interrupts() as interrupts:
         chat = Chat(
             models=models,
             diary=diary,

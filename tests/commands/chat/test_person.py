@@ -160,6 +160,15 @@ def test_what_is_typed_during_an_answer_waits_for_the_prompt(
         assert person.leaves() == 0
 
 
+def test_ctrl_d_during_an_answer_leaves_after_it(
+    fresh_environ: Environ, endless_model: str
+) -> None:
+    with _person(fresh_environ, endless_model, *GREEDY, "--max-tokens", "200") as person:
+        person.type("hello\r")
+        person.sees("hello\n")
+        assert person.leaves() == 0
+
+
 @pytest.mark.parametrize("plain", [True, False])
 def test_markdown_is_drawn_unless_plain(
     fresh_environ: Environ, tiny_model: str, plain: bool
