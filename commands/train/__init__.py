@@ -14,7 +14,7 @@ import typer
 from commands._shared import completion
 from commands._shared.options import BlasOption, DequantizeOption, JsonOption, MemoryOption
 from commands.train.words import read_words
-from core.train.config import FIELD_NAMES, TrainConfig, field_help
+from core.train.config import TABLE
 
 if TYPE_CHECKING:
     from commands._shared.session import Session
@@ -102,7 +102,7 @@ def train(context: typer.Context, words: list[str] | None = None, **options: Any
     ).values
     run_train(
         asked.model,
-        {name: options[name] for name in FIELD_NAMES if name in options},
+        {name: options[name] for name in TABLE.names if name in options},
         config_file=options["config"],
         dry_run=options["dry_run"],
         resume=options["resume"],
@@ -114,14 +114,14 @@ def train(context: typer.Context, words: list[str] | None = None, **options: Any
 
 def _field_option(name: str) -> inspect.Parameter:
     """Return the option of a field, as Typer reads it."""
-    default = getattr(TrainConfig(), name)
+    default = TABLE.default(name)
     kind = _kind(default)
     spelled = _NAMES.get(name, (f"--{name.replace('_', '-')}",))
     if kind is bool:
         spelled = (f"{spelled[0]}/--no-{spelled[0][2:]}",)
     option = typer.Option(
         *spelled,
-        help=field_help(name) if default is None or kind is bool else _with_default(name),
+        help=TABLE.help(name) if default is None or kind is bool else _with_default(name),
         metavar=None if kind is bool else _metavar(name, kind),
         autocompletion=_COMPLETERS.get(name),
         rich_help_panel=_panel(name),
@@ -130,10 +130,10 @@ def _field_option(name: str) -> inspect.Parameter:
 
 
 def _with_default(name: str) -> str:
-    default = getattr(TrainConfig(), name)
+    default = TABLE.default(name)
     shown = f"{default:g}" if isinstance(default, int | float) else default
     shown = "all seven" if name == "target_modules" else shown
-    return f"{field_help(name).removesuffix('.')} [{shown}]."
+    return f"{TABLE.help(name).removesuffix('.')} [{shown}]."
 
 
 def _kind(default: Any) -> type:
@@ -164,7 +164,7 @@ def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 def _make_options() -> None:
     """Give the command its options: one for each field, and those of a run."""
-    fields = [_field_option(name) for name in FIELD_NAMES if name != "model_dir"]
+    fields = [_field_option(name) for name in TABLE.names if name != "model_dir"]
     run = [
         _parameter("config", ConfigFileOption, None),
         _parameter("dry_run", DryRunOption, False),

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 from commands.train.interrupts import Interrupts
 from commands.train.showing import show_result, shown_events
 from core.errors import UsageProblem
+from core.fields import read_table_file
 from core.jobs.lease import hold_lease
 from core.paths import expanded
-from core.train.config import make_config, read_config_file, require_paths
+from core.train.config import make_config, require_paths
 from core.train.events import Stage
 from core.train.folder import require_free
 from core.train.run import check_training, prepare_training, run_training
@@ -132,7 +133,7 @@ def _config(model: str | None, options: Mapping[str, Any], config_file: Path | N
     given = dict(options) | ({"model_dir": model} if model else {})
     if config_file is None:
         return make_config(given, where=("--{}",))
-    told = read_config_file(config_file)
+    told = read_table_file(config_file)
     return make_config(told, given, where=(f"{{}} in {config_file.name}", "--{}"))
 
 

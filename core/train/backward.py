@@ -16,8 +16,8 @@ from typing import Any
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_unflatten
 
+from core.engine.split import Split, standing
 from core.errors import UsageProblem
-from core.train.head import Split
 from core.train.lora import Arrays, set_trainable, trainable
 
 Values = tuple[mx.array, ...]
@@ -135,34 +135,6 @@ def _split_mlp(call: Any) -> Any:
     return pieces
 
 
-class _Stand:
-    """Stands for a layer in a model's list; whatever else it is asked, the layer answers."""
-
-    def __init__(self, layer: Any, call: Callable[..., Any]) -> None:
-        self._layer = layer
-        self._call = call
-
-    @property  # type: ignore[misc]  # bodies choose masks by `isinstance`
-    def __class__(self) -> type:
-        return type(self._layer)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        return self._call(*args, **kwargs)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._layer, name)
-
-
-@contextmanager
-def _standing(split: Split, calls: list[Callable[..., Any]]) -> Iterator[None]:
-    layers = list(split.layers)
-    try:
-        split.layers[:] = [_Stand(each, call) for each, call in zip(layers, calls, strict=True)]
-        yield
-    finally:
-        split.layers[:] = layers
-
-
 Call = tuple[tuple[Any, ...], dict[str, Any]]
 
 
@@ -189,7 +161,7 @@ def _record(split: Split, tokens: mx.array, size: int) -> tuple[list[mx.array], 
 
         return call
 
-    with _standing(split, [recording(layer, i) for i, layer in enumerate(split.layers)]):
+    with standing(split.layers, [recording(layer, i) for i, layer in enumerate(split.layers)]):
         split.body(tokens)
     if len(calls) != len(split.layers):
         raise _no_row()
@@ -209,7 +181,7 @@ def _tail(
 
     def loss(values: list[mx.array]) -> Values:
         calls = [lambda *_args, **_more: values[0]] * len(split.layers)
-        with _standing(split, calls):
+        with standing(split.layers, calls):
             return finish(split.body(tokens))
 
     value, grads = mx.value_and_grad(loss)([hidden])

@@ -9,7 +9,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from core.train.rows import shown
+from core.fields import shown
 
 Message = dict[str, Any]
 

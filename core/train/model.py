@@ -21,11 +21,11 @@ from core.engine.loader import (
     refuse_oversized,
     unpack_weights,
 )
+from core.engine.split import Split, split_model
 from core.engine.tokenizer import Tokenizer
 from core.errors import MlxbunError, UsageProblem
 from core.registry.adapters import read_lora_form
 from core.train.config import PROJECTIONS, TrainConfig
-from core.train.head import Split, split_model
 from core.train.lora import Arrays, Target, find_targets, mount, trainable
 from core.train.ranks import KL_FILE, read_kl, scaled_ranks, without_kl
 from core.units import format_bytes

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from core.errors import NotFound, UsageProblem
-from core.registry.files import printable
+from core.fields import shown
 from core.train.parquet import parquet_rows
 
 if TYPE_CHECKING:
@@ -172,8 +172,3 @@ def _written(head: str, value: Any) -> Any:
 
 
 _READERS = {".jsonl": _json_rows, ".csv": _csv_rows, ".parquet": _parquet_rows}
-
-
-def shown(value: Any) -> str:
-    """Return a foreign value as a short text for a sentence."""
-    return printable(repr(value), 40)

@@ -17,8 +17,8 @@ import mlx.core as mx
 import numpy as np
 from mlx_lm.models.cache import ConcatenateKVCache
 
+from core.engine.split import Split
 from core.train.encode import Encoded, EncodedPair
-from core.train.head import Split
 
 _NEAR = 1e-3  # of the largest state: what two ways of the same may differ by
 

@@ -16,6 +16,7 @@ import mlx.core as mx
 from mlx.optimizers import AdamW
 
 from core.engine.device import memory_now
+from core.engine.split import Split
 from core.errors import UsageProblem
 from core.train.arrays import number
 from core.train.attention import blocked_attention
@@ -30,7 +31,6 @@ from core.train.backward import (
 from core.train.config import TrainConfig
 from core.train.data import sequences
 from core.train.encode import Item
-from core.train.head import Split
 from core.train.lora import Arrays, seed_dropout, set_trainable, stop_dropout, trainable
 from core.train.objective import Batch, Objective, Scores, Totals, means, response_tokens
 from core.train.shared import can_share, shared_states

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from core.train.config import read_config_file
+from core.fields import read_table_file
 from tests.processes import SCRIPT, environ_of
 
 # Budget: 4 minutes in all.
@@ -23,7 +23,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 def train(config: str, model: Path, place: Path, **fields: object) -> dict[str, Any]:
     """Train as the example says, but for some fields, and return how it ended."""
-    told = read_config_file(EXAMPLES / config)
+    told = read_table_file(EXAMPLES / config)
     places = {"model_dir": str(model), "adapter_path": str(place / "out")}
     data = {"data_dir": str((EXAMPLES / config).parent / "data")}
     (place / "train.json").write_text(json.dumps(told | data | places | fields))

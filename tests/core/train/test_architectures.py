@@ -10,12 +10,12 @@ import mlx.core as mx
 import numpy as np
 import pytest
 
+from core.engine.split import split_model
 from core.errors import UsageProblem
 from core.train import attention, backward
 from core.train.arrays import number
 from core.train.config import PROJECTIONS
 from core.train.encode import Item
-from core.train.head import split_model
 from core.train.lora import Arrays, find_targets, mount, set_trainable, trainable
 from core.train.model import TrainModel
 from core.train.step import Stepper

@@ -10,13 +10,12 @@ from typing import Any
 import pytest
 
 from core.errors import NotFound, UsageProblem
+from core.fields import read_table_file
 from core.train.config import (
-    FIELD_NAMES,
+    TABLE,
     TrainConfig,
     config_as_json,
-    field_help,
     make_config,
-    read_config_file,
     require_paths,
 )
 
@@ -29,7 +28,7 @@ def test_defaults_are_those_of_the_wire() -> None:
 
 
 def test_every_field_has_a_meaning() -> None:
-    assert all(field_help(field.name).endswith(".") for field in fields(TrainConfig))
+    assert all(TABLE.help(field.name).endswith(".") for field in fields(TrainConfig))
 
 
 @pytest.mark.parametrize("suffix", [".toml", ".yaml", ".json"])
@@ -41,7 +40,7 @@ def test_files_say_the_same(tmp_path: Path, suffix: str) -> None:
     }[suffix]
     file = tmp_path / f"train{suffix}"
     file.write_text(text)
-    config = make_config(read_config_file(file))
+    config = make_config(read_table_file(file))
     assert (config.rank, config.learning_rate, config.rs_lora) == (8, 1e-4, True)
     assert config.target_modules == ("q_proj",)
 
@@ -54,7 +53,7 @@ def test_later_layers_win() -> None:
 def test_comes_back_from_json() -> None:
     config = make_config({"rank": 3, "target_modules": "q_proj,v_proj", "data_dir": "d"})
     assert make_config(json.loads(json.dumps(config_as_json(config)))) == config
-    assert set(config_as_json(config)) == set(FIELD_NAMES)
+    assert set(config_as_json(config)) == set(TABLE.names)
 
 
 @pytest.mark.parametrize(
@@ -104,11 +103,11 @@ def test_names_the_place() -> None:
 
 def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        read_config_file(tmp_path / "none.toml")
+        read_table_file(tmp_path / "none.toml")
     for name, text in (("a.toml", "rank ="), ("a.yaml", "- 1"), ("a.ini", ""), ("a.json", "[")):
         (tmp_path / name).write_text(text)
         with pytest.raises(UsageProblem):
-            read_config_file(tmp_path / name)
+            read_table_file(tmp_path / name)
 
 
 def test_scope_follows_the_method() -> None:
@@ -135,13 +134,13 @@ def test_files_of_rubbish(tmp_path: Path, suffix: str) -> None:
         file = tmp_path / f"bad{suffix}"
         file.write_text(content[suffix])
         with pytest.raises(UsageProblem):
-            read_config_file(file)
+            read_table_file(file)
 
 
 def test_a_byte_order_mark_is_no_part_of_a_file(tmp_path: Path) -> None:
     file = tmp_path / "train.toml"
     file.write_bytes(b"\xef\xbb\xbfrank = 8\n")
-    assert read_config_file(file) == {"rank": 8}
+    assert read_table_file(file) == {"rank": 8}
 
 
 def test_names_what_was_meant_and_where() -> None:

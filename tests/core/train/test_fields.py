@@ -16,7 +16,7 @@ from mlx_lm.models import llama
 
 from core.errors import MlxbunError
 from core.train import backward, objective, plot
-from core.train.config import FIELD_NAMES
+from core.train.config import TABLE
 from core.train.events import Metric, Note, Saved, TrainEvent
 from core.train.head import token_logps
 from tests.core.train.runs import config_of, run, sums, write_rows
@@ -201,7 +201,7 @@ _ELSEWHERE = {"adapter_path", "warm_start_adapter"}
 
 
 def test_every_field_is_here() -> None:
-    assert set(_EFFECTS) | _ELSEWHERE == set(FIELD_NAMES)
+    assert set(_EFFECTS) | _ELSEWHERE == set(TABLE.names)
 
 
 @pytest.fixture(scope="module")

@@ -17,12 +17,12 @@ from hypothesis import strategies as st
 from mlx.utils import tree_flatten
 from mlx_lm.utils import load_model
 
+from core.engine.split import split_model
 from core.errors import UsageProblem
 from core.train.arrays import number
 from core.train.batches import BatchOrder, in_order
 from core.train.config import TrainConfig, make_config
 from core.train.encode import Encoded, EncodedPair, Item
-from core.train.head import split_model
 from core.train.lora import (
     Arrays,
     adapters_of,

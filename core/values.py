@@ -1,4 +1,4 @@
-"""How the values of a training's configuration are read: from flags, files and JSON alike.
+"""How values are read, from flags, files and JSON alike.
 
 A reader takes a raw value and returns it in its type, or raises `ValueError` with what it wants as
 a noun: "a whole number from 1 to 4096".
