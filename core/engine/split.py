@@ -55,8 +55,15 @@ def split_model(model: Any) -> Split:
                 return Split(
                     body=inner, head=head, layers=layers, known=True, vocabulary=vocabulary
                 )
-    known_layers = layers if isinstance(layers, list) else model.layers
-    return Split(body=model, head=_same, layers=known_layers, known=False, vocabulary=vocabulary)
+    return Split(body=model, head=_same, layers=row_of(model), known=False, vocabulary=vocabulary)
+
+
+def row_of(model: Any) -> list[Any]:
+    """Return the list of layers that a model goes through."""
+    layers = getattr(
+        getattr(getattr(model, "language_model", model), "model", None), "layers", None
+    )
+    return layers if isinstance(layers, list) else model.layers
 
 
 def _states(inner: Any, tokens: mx.array) -> mx.array | None:

@@ -1,0 +1,1 @@
+"""What a model can do and what it lost, measured on held-out text."""

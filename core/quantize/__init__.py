@@ -1,0 +1,1 @@
+"""Weights in fewer bits, and what they lose by it."""
