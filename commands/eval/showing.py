@@ -73,10 +73,9 @@ def _show_answers(found: AnswerComparison, console: Console) -> None:
         _row("valid calls", found.original.calls_valid, found.model.calls_valid, found.call_tasks),
         _row("repaired calls", found.original.calls_repaired, found.model.calls_repaired, None),
     ]
-    if found.original.json_valid is None:
-        console.note("The model has no chat template: JSON and tool calls were not tried.")
-        return
     console.table(rows, _ANSWERS)
+    for line in found.notes:
+        console.note(line)
 
 
 def _row(what: str, original: int | None, model: int | None, of: int | None) -> dict[str, Any]:

@@ -7,7 +7,7 @@ about a model.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ from core.engine.request import (
 )
 from core.engine.tools.schema import kind_of, property_kinds
 from core.engine.tools.tolerant import whole
+from core.errors import UsageProblem
 from core.evals.prompts import CALL_TASKS, JSON_TASKS, QUESTIONS, TOOLS, JsonTask
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ _GREEDY = SamplingParams(
     logit_bias=(),
     seed=0,
 )
+_NO_TEMPLATE = "The model has no chat template: JSON and tool calls were not asked for."
 _LONGEST_FORM = 256  # tokens of an answer that is to be JSON or a call
 
 
@@ -52,6 +54,8 @@ class Answers:
     """Answers with a complete, valid call of a tool, of `CALL_TASKS`; None: not asked."""
     calls_repaired: int | None
     """Those of them whose markup was repaired; None: not asked."""
+    notes: tuple[str, ...] = ()
+    """Why something was not asked, one sentence each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +74,8 @@ class AnswerComparison:
     """The original's valid answers."""
     model: FormCounts
     """The other model's."""
+    notes: tuple[str, ...]
+    """Why something was not asked, one sentence each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,17 +99,18 @@ def ask(engine: Engine, *, tokens: int, forms: bool = True) -> Answers:
         forms: whether to ask for JSON and calls as well, where the model chats.
     """
     chats = engine.info.has_chat_template
+    notes = [] if chats or not forms else [_NO_TEMPLATE]
     texts = _all(engine, [_question(text, tokens, chats=chats) for text in QUESTIONS])
-    asked = [_json_request(task) for task in JSON_TASKS] if forms and chats else []
-    called = [_call_request(task.question) for task in CALL_TASKS] if forms and chats else []
-    objects, calls = _all(engine, asked), _all(engine, called)
-    valid = [is_object(found.text, task) for found, task in zip(objects, JSON_TASKS, strict=False)]
-    fitting = [found for found in calls if found.is_valid_call]
+    asked = [_json_request(task) for task in JSON_TASKS] if forms and chats else None
+    called = [_call_request(task.question) for task in CALL_TASKS] if forms and chats else None
+    objects, calls = _attempt(engine, asked, notes), _attempt(engine, called, notes)
+    fitting = None if calls is None else [found for found in calls if found.is_valid_call]
     return Answers(
         texts=tuple(found.tokens for found in texts),
-        json_valid=sum(valid) if asked else None,
-        calls_valid=len(fitting) if called else None,
-        calls_repaired=sum(found.repaired for found in fitting) if called else None,
+        json_valid=None if objects is None else _count_objects(objects),
+        calls_valid=None if fitting is None else len(fitting),
+        calls_repaired=None if fitting is None else sum(found.repaired for found in fitting),
+        notes=tuple(notes),
     )
 
 
@@ -123,6 +130,7 @@ def compare_answers(original: Answers, model: Answers, *, tokens: int) -> Answer
         call_tasks=len(CALL_TASKS),
         original=_counts(original),
         model=_counts(model),
+        notes=tuple(dict.fromkeys((*original.notes, *model.notes))),
     )
 
 
@@ -193,9 +201,25 @@ class _Answer:
         )
 
 
-def _all(engine: Engine, requests: Iterable[GenerationRequest]) -> list[_Answer]:
+def _all(engine: Engine, requests: Sequence[GenerationRequest]) -> list[_Answer]:
     """Return the answers to requests that run together."""
     return [_read(generation) for generation in [engine.submit(each) for each in requests]]
+
+
+def _attempt(
+    engine: Engine, requests: Sequence[GenerationRequest] | None, notes: list[str]
+) -> list[_Answer] | None:
+    """Return the answers; None: the model cannot be asked so, and the notes say why."""
+    try:
+        return None if requests is None else _all(engine, requests)
+    except UsageProblem as refusal:  # a short context, or a template that knows no tools
+        notes.append(refusal.message)
+        return None
+
+
+def _count_objects(answers: Sequence[_Answer]) -> int:
+    pairs = zip(answers, JSON_TASKS, strict=True)
+    return sum(is_object(found.text, task) for found, task in pairs)
 
 
 def _read(generation: Generation) -> _Answer:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from core.engine.start import find_model, open_engine
-from core.errors import BackendMissing, BadModelFiles, NotFound, UsageProblem
+from core.errors import BackendMissing, BadModelFiles, DoesNotFit, NotFound, UsageProblem
 from core.evals.record import read_record
 from core.figures import model_revision
 from core.machine.compute import prepare_compute
@@ -350,11 +349,20 @@ def _measured(
     return measure(original, others, heldout, how=how, watch=watch, vocabulary=vocabulary)
 
 
-def _compared(pair: Sequence[ModelRef], options: Options, around: Around) -> AnswerComparison:
-    """Return how two models' answers differ; one after the other is in memory."""
+def _compared(
+    pair: Sequence[ModelRef], options: Options, around: Around
+) -> AnswerComparison | None:
+    """Return how two models' answers differ; one after the other is in memory.
+
+    None: a model that could be measured layer by layer does not fit into memory as a whole.
+    """
     from core.evals.answers import compare_answers
 
-    first, second = (_answers(model, options, around) for model in pair)
+    try:
+        first, second = (_answers(model, options, around) for model in pair)
+    except DoesNotFit as problem:
+        around.on_note(f"Answers are not compared: {problem.message}")
+        return None
     return compare_answers(first, second, tokens=options.tokens)
 
 
@@ -373,8 +381,3 @@ def _answers(model: ModelRef, options: Options, around: Around) -> Answers:
         return ask(engine, tokens=options.tokens)
     finally:
         engine.close()
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of the programs that measure."""
-    return {name: version(name) for name in ("mlxbun", "mlx", "mlx-lm")}
