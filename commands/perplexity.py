@@ -281,7 +281,9 @@ def _show(measured: Measured, rows: TokenRows, loaded: LoadedModel, run: _Run) -
                 "sequences": len(rows.rows),
                 "sequence_length": run.length,
                 **_figures(whole),
-                "domains": {name: _figures(each) for name, each in measured.domains.items()},
+                "domains": [
+                    {"domain": name, **_figures(each)} for name, each in measured.domains.items()
+                ],
                 "seconds": measured.seconds,
                 "tokens_per_second": measured.tokens_per_second,
                 "peak_memory_bytes": measured.peak_bytes,
