@@ -28,6 +28,7 @@ from commands.gc import gc
 from commands.generate import generate
 from commands.jobs import jobs_app
 from commands.ls import ls
+from commands.perplexity import perplexity
 from commands.ps import ps
 from commands.serve import serve
 from commands.stop import stop
@@ -87,6 +88,7 @@ for verb in (
     train,
     fuse,
     bench,
+    perplexity,
     ps,
     stop,
     doctor,

@@ -121,6 +121,12 @@ SCENES = (
         steady=False,
         starter=True,
     ),
+    Scene(
+        verb="perplexity",
+        commands=("mlxbun perplexity starter --num-samples 6",),
+        steady=False,
+        starter=True,
+    ),
     Scene(verb="ps", commands=("mlxbun ps",), steady=False, starter=True, served=True),
     Scene(verb="stop", commands=("mlxbun stop",), steady=False, starter=True, served=True),
     Scene(verb="doctor", commands=("mlxbun doctor",), steady=False),

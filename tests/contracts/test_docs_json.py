@@ -141,6 +141,8 @@ def _run_offline(recorder: Recorder) -> None:
     run("eval", "--verify", "./tiny-8bit", "--original", "./tiny")
     run("bench", "./tiny", "--prompts", "16", "--rows", "1", "--tokens", "4", "--repeats", "2")
     run("bench", "history")
+    write_rows(recorder.home / "text", [{"text": "Rivers run to the sea."}])
+    run("perplexity", "./tiny", "--data", "text/train.jsonl", "--sequence-length", "8")
     run("upload", "lora", "--to", "ada/lora", "--dry-run")
 
 
