@@ -32,6 +32,10 @@ _GROUP = 256  # terms summed in a row
 _BROKEN = 1e4  # nats: a token whose output is not finite
 
 
+Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
+"""Arguments of calls, by position and by name."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Loss:
     """Divergence of a changed model from the original over calibration rows."""
@@ -51,6 +55,24 @@ def placed(module: Any, weight: mx.array) -> Iterator[None]:
         yield
     finally:
         module.weight = before
+
+
+@contextmanager
+def _watched(module: Any) -> Iterator[Calls]:
+    """Note the arguments of a module's calls within the block."""
+    kind: Any = type(module)
+    calls: Calls = []
+
+    class Watched(kind):  # type: ignore[misc]
+        def __call__(self, *args: Any, **more: Any) -> Any:
+            calls.append((args, more))
+            return kind.__call__(self, *args, **more)
+
+    module.__class__ = Watched  # a stand-in in its place would be no child of its layer
+    try:
+        yield calls
+    finally:
+        module.__class__ = kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,9 +144,7 @@ class Meter:
         """Take the weights as they are now for the baseline; return its mean KL."""
         self._targets = []
         for tokens, original in zip(self._rows, self._originals, strict=True):
-            hidden = self._final(tokens) if self._blocks or self._heads else original
-            target = self._target(tokens, original, hidden)
-            self._targets.append(target)
+            self._targets.append(self._target(tokens, original, self._final(tokens)))
         if self._blocks:
             self._states = [self._blocks.begin(tokens) for tokens in self._rows]
             self._index = 0
@@ -143,21 +163,35 @@ class Meter:
 
     def outside(self) -> Loss:
         """Measure a change anywhere, above the baseline."""
-        return self._whole(above=True)
+        bases = [target.base for target in self._targets]
+        return self._whole(bases)
 
     def whole(self) -> Loss:
         """Measure the model as it is, against the original."""
-        return self._whole(above=False)
+        return self._whole([0.0] * len(self._rows))
 
-    def _whole(self, *, above: bool) -> Loss:
+    def _whole(self, bases: Sequence[Any]) -> Loss:
         found = []
-        for tokens, target in zip(self._rows, self._targets, strict=True):
-            hidden = self._final(tokens)
-            values = self._general(hidden, target.original)
-            values = values - target.base if above else values
+        for tokens, original, base in zip(self._rows, self._originals, bases, strict=True):
+            values = self._general(self._final(tokens), original) - base
             mx.eval(values)
-            found.append((values, target.shape))
+            found.append((values, tuple(tokens.shape)))
         return _mean(found)
+
+    def calls(self, modules: Sequence[Any]) -> list[Calls]:
+        """Return how modules of the layer that the states stand before are called.
+
+        Args:
+            modules: of that layer.
+
+        Returns:
+            For each module the arguments of its calls on the first batch.
+        """
+        assert self._blocks is not None
+        with ExitStack() as stack:
+            found = [stack.enter_context(_watched(module)) for module in modules]
+            mx.eval(self._blocks.through(self._index, self._states[0]).hidden)
+        return found
 
     def step(self) -> None:
         """Lead the states through the next layer."""
@@ -184,8 +218,8 @@ class Meter:
         return found
 
     def _head(self, hidden: mx.array) -> mx.array:
-        logits = hidden if self._blocks is None else self._blocks.head(hidden)
-        return logits.astype(mx.float32)
+        wide = hidden.astype(mx.float32)  # logits of 16 bits would drown small divergences
+        return wide if self._blocks is None else self._blocks.head(wide).astype(mx.float32)
 
     def _original_head(self, hidden: mx.array) -> mx.array:
         with ExitStack() as stack:
@@ -200,7 +234,8 @@ class Meter:
             logps = _normal(self._original_head(original[part]))
             ps = mx.exp(logps)
             ps = ps / _sum(ps)[:, None]
-            (logits,), (mean,) = mx.vjp(self._head, [hidden[part]], [ps])
+            wide = hidden[part].astype(mx.float32)
+            (logits,), (mean,) = mx.vjp(self._head, [wide], [ps])
             levels.append(mx.logsumexp(logits, axis=-1))
             rests.append(_level(logits, levels[-1]))
             bases.append(_divergence(logps, _normal(logits)))

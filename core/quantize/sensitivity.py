@@ -19,14 +19,17 @@ import mlx.core as mx
 from mlx.utils import tree_flatten, tree_unflatten
 
 from core.engine.blocks import Blocks
+from core.engine.device import recommended_working_set
 from core.progress import OnProgress, Progress, ignore_progress
 from core.quantize.form import Form
-from core.quantize.meter import Loss, Meter, placed
+from core.quantize.meter import Calls, Loss, Meter, placed
 from core.quantize.scaling import SHARE, Unit, coarsest_first, estimated, planned
 from core.quantize.sweep_store import Fact, Record, Sweep, SweepKey
 
 Candidates = Mapping[str, Sequence[Form]]
 """For each module path the forms that its `weight` can take."""
+
+_ROOM_SHARE = 0.8  # of the device's memory, for a model and its float32 copy
 
 
 class SweepStopped(Exception):
@@ -58,7 +61,7 @@ def measure_sensitivity(
 ) -> Sweep:
     """Return the sensitivity of a model's output to each tensor in each form.
 
-    On a CPU the model is computed in float32; its arrays are restored afterwards.
+    The model is computed in float32 where that fits in memory; its arrays are restored afterwards.
 
     Args:
         model: the mlx-lm module with floating-point weights.
@@ -98,7 +101,7 @@ def measure_together(
 ) -> Loss:
     """Return the divergence of a model whose tensors are packed together.
 
-    On a CPU the model is computed in float32; its arrays are restored afterwards.
+    The model is computed in float32 where that fits in memory; its arrays are restored afterwards.
 
     Args:
         model: the mlx-lm module with floating-point weights.
@@ -109,7 +112,6 @@ def measure_together(
     modules = _modules(model, forms)
     with _fit_to_compute(model) as originals:
         meter = Meter(model, blocks, rows, heads=tuple(modules.values()))
-        meter.settle()
         with ExitStack() as stack:
             for path, module in modules.items():
                 weight = rounded(originals(module), forms[path]).astype(module.weight.dtype)
@@ -175,19 +177,19 @@ class _Work:
             if self._record.base_kl is None:
                 self._record.set_base(base, meter.tokens)
             for unit in outside:
-                self._measure(unit, meter.outside)
+                self._measure(unit, [], meter.outside)
             for index in range(len(blocks.layers) if blocks else 0):
-                for unit in self._units:
-                    if unit.block == index:
-                        self._measure(unit, meter.inside)
+                units = [u for u in self._units if u.block == index and self._missing(u)]
+                calls = meter.calls([self._modules[unit.path] for unit in units])
+                for unit, called in zip(units, calls, strict=True):
+                    self._measure(unit, called, meter.inside)
                 meter.step()
 
-    def _measure(self, unit: Unit, measure: Callable[[], Loss]) -> None:
+    def _measure(self, unit: Unit, calls: Calls, measure: Callable[[], Loss]) -> None:
         for form in self._missing(unit):
             if self._watch.should_stop():
                 raise SweepStopped
-            original = self._originals(self._modules[unit.path])
-            noise = _noise(original, rounded(original, form))
+            noise = self._noise(unit, form, calls)
             if form not in self._plan[unit.path]:
                 self._record.add((unit.path, form), Fact(noise=noise))
                 continue
@@ -195,6 +197,20 @@ class _Work:
                 loss = measure()
             self._record.add((unit.path, form), Fact(noise=noise, kl=loss.kl, error=loss.error))
             self._report(unit)
+
+    def _noise(self, unit: Unit, form: Form, calls: Calls) -> float:
+        """Return `Fact.noise`: of the tensor's outputs, or of its weights where it has no calls."""
+        module = self._modules[unit.path]
+        original = self._originals(module)
+        if not calls:
+            return _apart(original, rounded(original, form))
+        found = []
+        with self._in_form(unit, None):
+            plain = [module(*args, **more) for args, more in calls]
+        with self._in_form(unit, form):
+            for (args, more), output in zip(calls, plain, strict=True):
+                found.append(_apart(output, module(*args, **more)))
+        return sum(found) / len(found)
 
     def _missing(self, unit: Unit) -> list[Form]:
         known, unmeasured = self._record.facts, self._unmeasured(unit)
@@ -251,22 +267,34 @@ def _head_cost(blocks: Blocks | None, layers: Sequence[Any]) -> float:
     return blocks.vocabulary * int(states.shape[-1]) * len(layers) / max(1, sum(sizes))
 
 
-def _noise(weight: mx.array, packed: mx.array) -> float:
-    plain = weight.astype(mx.float32)
+def _apart(plain: mx.array, packed: mx.array) -> float:
+    """Return the squared difference of arrays relative to the square of the first."""
+    plain, packed = plain.astype(mx.float32), packed.astype(mx.float32)
     size = mx.square(plain).mean()
     return float((mx.square(plain - packed).mean() / mx.maximum(size, 1e-30)).item())
 
 
+def _fits_twice(arrays: Iterable[mx.array]) -> bool:
+    """Return whether arrays fit into the device's memory along with float32 copies."""
+    room = recommended_working_set()
+    if mx.default_device() == mx.Device(mx.cpu) or room is None:
+        return True
+    return sum(array.nbytes + 4 * array.size for array in arrays) <= _ROOM_SHARE * room
+
+
 @contextmanager
 def _fit_to_compute(model: Any) -> Iterator[Callable[[Any], mx.array]]:
-    """Have a model compute in float32 on a CPU, whose half precision is emulated and slow.
+    """Have a model compute in float32 within the block, where that fits in memory.
+
+    Rounding to 16 bits differs from one forward to the next by as much as a wide form changes the
+    output; and CPUs only emulate it.
 
     Yields:
         A function that returns a module's original weight.
     """
     before = dict(tree_flatten(model.parameters()))
     weights = {id(module): module["weight"] for module in model.modules() if "weight" in module}
-    if mx.default_device() == mx.Device(mx.cpu):
+    if _fits_twice(before.values()):
         wide = [
             (path, array.astype(mx.float32))
             for path, array in before.items()

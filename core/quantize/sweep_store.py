@@ -58,7 +58,8 @@ class Fact:
     """What is known of one tensor in one form."""
 
     noise: float
-    """Squared rounding error of the weights relative to their squared size."""
+    """Squared error of the tensor's outputs relative to their squared size; outside the layers that
+    of its weights."""
     kl: float | None = None
     """Measured KL divergence in nats per token, above `base_kl`; None: not measured."""
     error: float | None = None
@@ -81,7 +82,8 @@ class Entry:
     """Whether the value was measured on the model's output; otherwise it is scaled from a measured
     width of the same tensor."""
     noise: float
-    """Squared rounding error of the weights relative to their squared size."""
+    """Squared error of the tensor's outputs relative to their squared size; outside the layers that
+    of its weights."""
 
 
 @dataclass(frozen=True, kw_only=True)
