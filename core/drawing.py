@@ -30,6 +30,8 @@ class Axis:
     """Value at the end, above `low`."""
     log: bool = False
     """Whether equal distances are equal factors."""
+    marks: tuple[float, ...] = ()
+    """Values to write beside it; empty: evenly spaced ones."""
 
     def share(self, value: float) -> float:
         """Return where a value lies between the ends, 0 to 1."""
@@ -39,6 +41,8 @@ class Axis:
 
     def ticks(self) -> list[float]:
         """Return values to write beside the axis."""
+        if self.marks:
+            return list(self.marks)
         if not self.log:
             return [self.low + (self.high - self.low) * tick / TICKS for tick in range(TICKS + 1)]
         first, last = (

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 
 METHOD = 1
 """Version of the method; raise it when the same weights would give other numbers."""
-_HEADER_BYTES = 8  # length of a safetensors header, little endian
-_MOST_HEADER = 100 * 2**20
 
 Spot = tuple[str, Form]
 """A tensor's path and a form that it can take."""
@@ -36,7 +34,7 @@ class SweepKey:
     """What decides the numbers of a sweep, except for the candidates."""
 
     weights: str
-    """Identity of the original weights: `weights_identity`."""
+    """What tells the original weights from others: `core.quantize.resume.Key.source`."""
     mix: str
     """Digest of the calibration rows."""
     reference: Form | None = None
@@ -210,33 +208,6 @@ class SweepStore:
     def place(self, key: SweepKey) -> Path:
         """Return the file of a sweep."""
         return self._folder / f"{key.digest}.jsonl"
-
-
-def weights_identity(folder: Path) -> str:
-    """Return a digest that tells the weights of a folder from others, without reading them all.
-
-    A file of the Hugging Face cache counts by the name of its blob, which is a content hash; any
-    other by its size, modification time and header.
-    """
-    digest = hashlib.sha256()
-    config = folder / "config.json"
-    digest.update(config.read_bytes() if config.is_file() else b"")
-    for file in sorted([*folder.glob("*.safetensors"), *folder.glob("*.gguf")]):
-        digest.update(f"\n{file.name} {_file_identity(file)}".encode())
-    return digest.hexdigest()
-
-
-def _file_identity(file: Path) -> str:
-    real = file.resolve()
-    if real.parent.name == "blobs":
-        return real.name
-    if not real.is_file():
-        return "missing"
-    facts = real.stat()
-    with real.open("rb") as stream:
-        length = int.from_bytes(stream.read(_HEADER_BYTES), "little")
-        header = stream.read(min(length, _MOST_HEADER))
-    return f"{facts.st_size} {facts.st_mtime_ns} {hashlib.sha256(header).hexdigest()}"
 
 
 def _fact_line(spot: Spot, fact: Fact) -> str:

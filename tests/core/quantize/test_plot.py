@@ -39,7 +39,7 @@ def test_a_plot_shows_bits_sensitivity_and_the_frontier(tmp_path: Path) -> None:
     write_plot(tmp_path / "new" / "sweep.svg", *_example())
     words = _words(tmp_path / "new" / "sweep.svg")
     for expected in (
-        "Bits per layer, 4.00 bits per weight in all",
+        "Bits per layer, 3.99 bits per weight in all",
         "Sensitivity: KL divergence",
         "Size against the sum",
         "embed",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from core.quantize.sweep_store import (
     Sweep,
     SweepKey,
     SweepStore,
-    weights_identity,
 )
 
 _KEY = SweepKey(weights="abc", mix="def")
@@ -125,28 +123,3 @@ def test_what_is_not_a_sweep_is_refused(where: str, value: object) -> None:
     sweep = Sweep(key=_KEY, tokens=9, base_kl=0, entries=())
     with pytest.raises(ValueError, match="not"):
         Sweep.from_json(sweep.as_json() | {where: value})
-
-
-def test_weights_are_told_apart(tmp_path: Path) -> None:
-    folder, blobs = tmp_path / "model", tmp_path / "blobs"
-    folder.mkdir()
-    blobs.mkdir()
-    file = folder / "model.safetensors"
-    file.write_bytes((2).to_bytes(8, "little") + b"{}" + bytes(8))
-    seen = [weights_identity(folder)]
-    os.utime(file, ns=(1, 1))
-    seen.append(weights_identity(folder))
-    file.write_bytes((2).to_bytes(8, "little") + b"[]" + bytes(8))
-    os.utime(file, ns=(1, 1))
-    seen.append(weights_identity(folder))
-    (folder / "config.json").write_text("{}")
-    seen.append(weights_identity(folder))
-    file.rename(blobs / "0123")
-    file.symlink_to(blobs / "0123")
-    seen.append(weights_identity(folder))
-    os.utime(blobs / "0123", ns=(5, 5))
-    assert weights_identity(folder) == seen[-1]
-    file.unlink()
-    file.symlink_to(tmp_path / "nowhere")
-    seen.append(weights_identity(folder))
-    assert len(set(seen)) == len(seen)
