@@ -81,7 +81,8 @@ def _heads(owner: Any, inner: Any) -> list[Head]:
     if "lm_head" in owner:
         linear.append(owner.lm_head)
     if "embed_tokens" in inner:
-        linear.append(inner.embed_tokens.as_linear)
+        # Looked up at each call: who watches or replaces the method is then heard.
+        linear.append(lambda hidden: inner.embed_tokens.as_linear(hidden))
     args = getattr(owner, "args", None)
     after = [_same, *_scalings(args)]
     return [_then(first, second) for first in linear for second in after]

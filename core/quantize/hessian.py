@@ -1,0 +1,91 @@
+"""Second moments of a layer's inputs, and what error feedback needs of them.
+
+`I` inputs of a layer, `O` outputs, `N` tokens. Decompositions are NumPy's: MLX has them on CPUs
+only, and the same linear algebra on every device gives the same codes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import mlx.core as mx
+import numpy as np
+
+from core.quantize.codes import Floats, as_floats
+
+DAMPING = 0.01  # of the mean diagonal
+_DOUBLE_UP_TO = 4096  # inputs; wider matrices are decomposed in float32, at half the memory
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moments:
+    """What a layer's calibration inputs say about the cost of its errors."""
+
+    hessian: Floats
+    """Mean of x x^T over the inputs as the quantized model makes them, [I, I]."""
+    drift: Floats | None
+    """Mean of x (x' - x)^T, where x' is what the original model makes of the same token, [I, I];
+    None where tokens cannot be paired."""
+    tokens: int
+    """`N`."""
+
+
+def moments(inputs: mx.array, original: mx.array | None = None) -> Moments:
+    """Return the moments of inputs [N, I].
+
+    Args:
+        inputs: as the quantized model makes them.
+        original: as the original model makes them, the same tokens in the same order.
+    """
+    inputs = inputs.astype(mx.float32)
+    tokens = inputs.shape[0]
+    hessian = as_floats(inputs.T @ inputs) / np.float32(max(tokens, 1))
+    drift = None
+    if original is not None:
+        apart = original.astype(mx.float32) - inputs
+        drift = as_floats(inputs.T @ apart) / np.float32(max(tokens, 1))
+    return Moments(hessian=hessian, drift=drift, tokens=tokens)
+
+
+def damped(hessian: Floats, damping: float = DAMPING) -> Floats:
+    """Return a Hessian [I, I] that is symmetric, with something added to its diagonal.
+
+    An input that is always zero (a dead channel) gets the mean of the diagonal: errors there cost
+    nothing, but the matrix must be positive definite.
+    """
+    found: Floats = (hessian + hessian.T) / 2
+    diagonal = np.diagonal(found).copy()
+    mean = diagonal.mean()
+    extra = np.where(diagonal <= 0, mean, np.float32(damping) * mean)
+    found[np.diag_indices_from(found)] = np.maximum(diagonal, 0) + extra
+    return found
+
+
+def feedback_factor(hessian: Floats) -> tuple[Floats, Floats]:
+    """Return U and d with H = U diag(d) U^T, U [I, I] unit upper triangular, d [I].
+
+    Raises:
+        np.linalg.LinAlgError: H is not positive definite.
+    """
+    exact = np.float64 if len(hessian) <= _DOUBLE_UP_TO else np.float32
+    upper = np.linalg.cholesky(hessian[::-1, ::-1].astype(exact))[::-1, ::-1]
+    pivots = np.diagonal(upper).copy()
+    if not np.isfinite(pivots).all() or pivots.min() <= 0:
+        raise np.linalg.LinAlgError("not positive definite")
+    return (upper / pivots).astype(np.float32), (pivots**2).astype(np.float32)
+
+
+def corrected(weight: Floats, hessian: Floats, drift: Floats, share: float = 1.0) -> Floats:
+    """Return weights [O, I] that make of the quantized model's inputs what W made of the original.
+
+    The least-squares solution, held near W by the damping of the Hessian.
+
+    Args:
+        weight: W.
+        hessian: damped, [I, I].
+        drift: of the inputs, [I, I].
+        share: of the correction.
+    """
+    step = np.linalg.solve(hessian.astype(np.float64), drift.astype(np.float64))
+    found: Floats = weight + np.float32(share) * (weight @ step.T.astype(np.float32))
+    return found
