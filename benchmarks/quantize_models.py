@@ -20,7 +20,13 @@ Weights = dict[str, mx.array]
 
 SEED = 12
 EXPERTS = 4
-_COPIED = ("tokenizer.json", "tokenizer_config.json", "generation_config.json", "LICENSE")
+_COPIED = (
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "chat_template.jinja",
+    "generation_config.json",
+    "README.md",
+)
 _CHANGE = 0.02  # standard deviation of an expert's own part, relative to the weights'
 
 
@@ -49,61 +55,64 @@ def write_reference(starter: Path, folder: Path, kind: str = "llama", *, seed: i
 def dequantized(folder: Path, config: dict[str, Any]) -> Weights:
     """Return a packed model's weights in float16."""
     stored: Weights = mx.load(str(folder / "model.safetensors"))
+    packing = config.get("quantization", {})
+    whole = {k: v for k, v in packing.items() if isinstance(v, int)}
     found: Weights = {}
     for name, array in stored.items():
         stem = name.rpartition(".")[0]
         if name.endswith((".scales", ".biases")):
             continue
+        values = array
         if f"{stem}.scales" in stored:
-            form = {k: v for k, v in config["quantization"].items() if isinstance(v, int)}
-            form |= config["quantization"].get(stem, {})
-            array = mx.dequantize(array, stored[f"{stem}.scales"], stored[f"{stem}.biases"], **form)
-        found[name] = array.astype(mx.float16)
+            scales, biases = stored[f"{stem}.scales"], stored[f"{stem}.biases"]
+            values = mx.dequantize(array, scales, biases, **(whole | packing.get(stem, {})))
+        found[name] = values.astype(mx.float16)
     return found
 
 
 def permuted(weights: Weights, config: dict[str, Any], *, seed: int) -> Weights:
     """Return a llama's weights with its residual, MLP and value channels in another order."""
     rng = np.random.default_rng(seed)
-    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
-    size = config["head_dim"]
     residual = rng.permutation(config["hidden_size"])
+    orders = [_orders(config, residual, rng) for _ in range(config["num_hidden_layers"])]
+    outside = {"embed_tokens": (None, residual), "lm_head": (None, residual), "norm": (residual,)}
     found = {}
-    mlp: dict[str, Any] = {}
-    values: dict[str, Any] = {}
-    for layer in range(config["num_hidden_layers"]):
-        mlp[str(layer)] = rng.permutation(config["intermediate_size"])
-        values[str(layer)] = np.stack([rng.permutation(size) for _ in range(kv_heads)])
     for name, array in weights.items():
-        part, layer_name = name.split(".")[-2], (name.split(".") + ["", ""])[2]
-        rows, columns = _orders(
-            part, residual, mlp.get(layer_name), values.get(layer_name), heads // kv_heads
-        )
-        if rows is not None:
-            array = array[mx.array(rows)]
-        if columns is not None:
-            array = array[:, mx.array(columns)]
-        found[name] = array
+        parts = name.split(".")
+        known = orders[int(parts[2])] if parts[1] == "layers" else outside
+        found[name] = _taken(array, known[parts[-2]])
     return found
 
 
-def _orders(
-    part: str, residual: Any, mlp: Any, values: Any, repeats: int
-) -> tuple[Any | None, Any | None]:
-    """Return the new order of a weight's rows and columns; None: as they are."""
-    if part == "embed_tokens":
-        return None, residual
-    if part.endswith("norm"):
-        return residual, None
-    if part in ("gate_proj", "up_proj"):
-        return mlp, residual
-    if part == "down_proj":
-        return residual, mlp
-    if part == "v_proj":
-        return _flat(values), residual
-    if part == "o_proj":
-        return residual, _flat(np.repeat(values, repeats, axis=0))
-    return None, residual  # q and k: their channels are tied to positions
+def _orders(config: dict[str, Any], residual: Any, rng: np.random.Generator) -> dict[str, Any]:
+    """Return for each part of a layer the new order of its dimensions; None: as it is.
+
+    The channels of q and k stay: each belongs to a position's angle.
+    """
+    heads, kv_heads = config["num_attention_heads"], config["num_key_value_heads"]
+    size = config.get("head_dim") or config["hidden_size"] // heads
+    mlp = rng.permutation(config["intermediate_size"])
+    values = np.stack([rng.permutation(size) for _ in range(kv_heads)])
+    return {
+        "input_layernorm": (residual,),
+        "post_attention_layernorm": (residual,),
+        "q_proj": (None, residual),
+        "k_proj": (None, residual),
+        "v_proj": (_flat(values), residual),
+        "o_proj": (residual, _flat(np.repeat(values, heads // kv_heads, axis=0))),
+        "gate_proj": (mlp, residual),
+        "up_proj": (mlp, residual),
+        "down_proj": (residual, mlp),
+    }
+
+
+def _taken(array: mx.array, orders: tuple[Any, ...]) -> mx.array:
+    """Return an array with each dimension in its new order."""
+    found = array
+    for axis, order in enumerate(orders):
+        if order is not None:
+            found = mx.take(found, mx.array(order), axis=axis)
+    return found
 
 
 def _flat(orders: Any) -> Any:
