@@ -13,7 +13,8 @@ import numpy as np
 
 from core.quantize.form import Form
 from core.quantize.hessian import Moments, moments
-from core.quantize.rounding import Outcome, Packed, plain, round_fed_back
+from core.quantize.pack import plain_fit
+from core.quantize.rounding import Outcome, Packed, round_fed_back
 
 FLOOR = 64
 """Tokens that an expert must have seen to be fitted; with fewer its Hessian says too little."""
@@ -76,7 +77,7 @@ def _each_expert(inputs: mx.array, indices: mx.array, experts: int) -> Iterator[
 def _round_expert(weight: mx.array, found: Moments, form: Form) -> Outcome:
     if found.tokens < FLOOR:
         seen = f"it saw {found.tokens} of the {FLOOR} tokens that a fit needs"
-        return Outcome(packed=plain(weight, form), obstacle=seen)
+        return Outcome(packed=plain_fit(weight, form), obstacle=seen)
     return round_fed_back(weight, found, form)
 
 

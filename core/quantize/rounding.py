@@ -15,6 +15,7 @@ from core.quantize.codes import Floats, Rounded, as_floats
 from core.quantize.feedback import feed_back, loss
 from core.quantize.form import Form
 from core.quantize.hessian import DAMPING, Moments, corrected, damped
+from core.quantize.pack import plain_fit
 
 Packed = dict[str, mx.array]
 """`weight`, `scales` and, in the affine mode, `biases`, as MLX's quantized layers hold them."""
@@ -33,15 +34,8 @@ class Outcome:
     """Why it was rounded plainly, as a clause; None: it was not."""
 
 
-def plain(weight: mx.array, form: Form) -> Packed:
-    """Return a weight packed by MLX's own rule: each group from its least to its largest."""
-    names = ("weight", "scales", "biases")
-    found = mx.quantize(weight, group_size=form.group_size, bits=form.bits, mode=form.mode)
-    return dict(zip(names, found, strict=False))
-
-
 def unpacked(packed: Packed, form: Form) -> mx.array:
-    """Return the weights that packed arrays stand for, in float32."""
+    """Return the weights that packed arrays stand for, in float32, not rounded to 16 bits."""
     scales, biases = packed["scales"], packed.get("biases")
     if biases is not None:
         scales, biases = scales.astype(mx.float32), biases.astype(mx.float32)
@@ -58,7 +52,7 @@ def unpacked(packed: Packed, form: Form) -> mx.array:
 
 def round_clipped(weight: mx.array, form: Form) -> Outcome:
     """Return a weight [.., O, I] rounded to the nearest, each group with its own best scale."""
-    simple = plain(weight, form)
+    simple = plain_fit(weight, form)
     if obstacle := _obstacle(weight, form):
         return Outcome(packed=simple, obstacle=obstacle)
     values = as_floats(weight)
@@ -85,7 +79,7 @@ def round_fed_back(weight: mx.array, found: Moments, form: Form) -> Outcome:
         found: the moments of its inputs.
         form: how it is packed.
     """
-    simple = plain(weight, form)
+    simple = plain_fit(weight, form)
     obstacle = _obstacle(weight, form)
     if obstacle is None and not np.isfinite(found.hessian).all():
         obstacle = "its inputs are not finite"
@@ -121,8 +115,6 @@ def _obstacle(weight: mx.array, form: Form) -> str | None:
         return f"fits are for affine weights, not for {form.mode}"
     if weight.dtype not in _FLOATS:
         return "it is stored in another type than float16, bfloat16 and float32"
-    if not bool(mx.isfinite(weight).all().item()):
-        return "it has weights that are not finite"
     return None
 
 

@@ -20,15 +20,15 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 from mlx import nn
-from mlx.utils import tree_map
 from mlx_lm.models.switch_layers import SwitchLinear
 
-from core.engine.blocks import Blocks, States
+from core.engine.blocks import Blocks, States, widen
 from core.quantize.experts import ExpertOutcome, round_experts
 from core.quantize.form import Form
 from core.quantize.hessian import Moments, moments
 from core.quantize.rounding import Outcome, Packed, round_clipped, round_fed_back, unpacked
 from core.quantize.watch import EnoughError, watched
+from core.quantize.write import require_finite
 
 OnNote = Callable[[str], None]
 OnBlock = Callable[[int, int], None]
@@ -62,8 +62,14 @@ class _Model:
         return {path: each for path, each in self.modules.items() if path not in known}
 
     def weight(self, path: str) -> mx.array:
-        """Return a weight in its stored type."""
-        return self.modules[path].weight.astype(self.types[path])
+        """Return a weight in its stored type.
+
+        Raises:
+            BadModelFiles: it is not finite.
+        """
+        weight: mx.array = self.modules[path].weight.astype(self.types[path])
+        require_finite(f"{path}.weight", weight)
+        return weight
 
     @property
     def row(self) -> Blocks:
@@ -194,6 +200,9 @@ def fitted(
         on_block: is called after each block; what it raises ends the walk.
         reopen: returns the same model anew, with lazy weights; used where the embedding is the
             head too, whose inputs are computed beforehand. None: the weights stay in memory then.
+
+    Raises:
+        BadModelFiles: a weight is infinite or not a number.
     """
     modules = {path: each for path, each in model.named_modules() if path in forms}
     known = _Model(
@@ -236,7 +245,7 @@ def _through(
 ) -> tuple[States, States, _Rounding]:
     """Return both streams after a layer, and its rounded matrices."""
     blocks, inside = known.row, known.inside[index]
-    _widen(blocks.layers[index])
+    widen(blocks.layers[index])
     calls = _Calls()
     with watched(inside, calls.take):
         original = blocks.through(index, original)
@@ -313,7 +322,7 @@ def _head_moments(known: _Model, tokens: mx.array, reopen: Callable[[], Any] | N
     blocks = known.row if reopen is None else Blocks(reopen(), tried=1)
     states = _begin(blocks, tokens[: max(1, len(tokens) // _PART)])
     for index in range(len(blocks.layers)):
-        _widen(blocks.layers[index])
+        widen(blocks.layers[index])
         states = blocks.through(index, states)
         mx.eval(states.hidden)
         if reopen is not None:
@@ -343,18 +352,6 @@ def _begin(blocks: Blocks, tokens: mx.array) -> States:
     states = replace(states, hidden=states.hidden.astype(mx.float32))
     mx.eval(states.hidden)
     return states
-
-
-def _widen(layer: nn.Module) -> None:
-    """Make a layer compute in float32: what is measured is the rounding of weights alone."""
-    layer.update(
-        tree_map(
-            lambda each: (
-                each.astype(mx.float32) if mx.issubdtype(each.dtype, mx.floating) else each
-            ),
-            layer.parameters(),
-        )
-    )
 
 
 def _one_length(rows: Sequence[mx.array], on_note: OnNote) -> mx.array:

@@ -15,7 +15,8 @@ from core.quantize.codes import Floats, as_floats
 from core.quantize.feedback import feed_back, loss
 from core.quantize.form import Form
 from core.quantize.hessian import damped, feedback_factor, moments
-from core.quantize.rounding import plain, round_fed_back, unpacked
+from core.quantize.pack import plain_fit
+from core.quantize.rounding import round_fed_back, unpacked
 from tests.core.quantize.samples import as_half, correlated, matrix
 
 _WIDTHS = (2, 3, 4, 5, 6, 8)
@@ -26,7 +27,7 @@ def _hessian(inputs: Floats) -> Floats:
 
 
 def _plain_loss(weight: Floats, hessian: Floats, form: Form) -> float:
-    return loss(weight, as_floats(unpacked(plain(as_half(weight), form), form)), hessian)
+    return loss(weight, as_floats(unpacked(plain_fit(as_half(weight), form), form)), hessian)
 
 
 @pytest.mark.parametrize("bits", _WIDTHS)
