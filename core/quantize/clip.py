@@ -20,8 +20,9 @@ _TINY = 1e-12
 
 def nearest(weights: Floats, scale: Floats, bias: Floats, bits: int) -> Floats:
     """Return the nearest codes of weights [.., N], as float32."""
-    codes = np.rint((weights - bias) / scale)
-    return np.clip(codes, 0, 2**bits - 1, out=codes)
+    codes: Floats = np.rint((weights - bias) / scale)
+    np.clip(codes, 0, 2**bits - 1, out=codes)
+    return codes
 
 
 def fit_scales(
@@ -76,7 +77,7 @@ def clipped(
 def safe_scale(scale: Floats, dtype: mx.Dtype) -> Floats:
     """Return scales in the stored type, none of them zero."""
     rounded = stored(scale, dtype)
-    least = np.float32(1e-7 if dtype == mx.float16 else 1e-30)  # float16 is subnormal below 6e-5
+    least = np.full(1, 1e-7 if dtype == mx.float16 else 1e-30, np.float32)
     return np.where(np.abs(rounded) < least, stored(least, dtype), rounded)
 
 

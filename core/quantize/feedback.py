@@ -50,7 +50,8 @@ class _Work:
 
     def values(self, group: int, part: slice) -> Floats:
         """Return the weights that a group's codes stand for, [S, O]."""
-        return self.codes[part] * self.scales[group] + self.biases[group]
+        found: Floats = self.codes[part] * self.scales[group] + self.biases[group]
+        return found
 
 
 def feed_back(

@@ -53,7 +53,7 @@ def damped(hessian: Floats, damping: float = DAMPING) -> Floats:
     An input that is always zero (a dead channel) gets the mean of the diagonal: errors there cost
     nothing, but the matrix must be positive definite.
     """
-    found: Floats = (hessian + hessian.T) / 2
+    found: Floats = np.float32(0.5) * (hessian + hessian.T)
     diagonal = np.diagonal(found).copy()
     mean = diagonal.mean()
     extra = np.where(diagonal <= 0, mean, np.float32(damping) * mean)

@@ -26,7 +26,9 @@ def test_mlx_unpacks_what_was_packed_to_the_bit(bits: int, group: int, dtype: mx
     )
     packed = rounded.packed(bits, dtype)
     assert packed["scales"].dtype == packed["biases"].dtype == dtype
-    found = mx.dequantize(*packed.values(), group_size=group, bits=bits)
+    found = mx.dequantize(
+        packed["weight"], packed["scales"], packed["biases"], group_size=group, bits=bits
+    )
     spread = mx.array(codes.astype(np.float32)).astype(dtype).reshape(*shape, group)
     expected = spread * packed["scales"][..., None] + packed["biases"][..., None]
     assert found.dtype == dtype

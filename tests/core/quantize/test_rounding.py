@@ -75,7 +75,7 @@ def test_groups_of_one_value_and_tiny_weights_stay_finite() -> None:
         found = unpacked(outcome.packed, _FORM)
         assert outcome.obstacle is None
         assert mx.isfinite(found).all().item()
-        assert mx.abs(found[0]).max().item() < 1e-3
+        assert float(mx.abs(found[0]).max()) < 1e-3
 
 
 @pytest.mark.parametrize("mode", ["mxfp4", "nvfp4", "mxfp8"])

@@ -168,7 +168,8 @@ def test_a_tied_head_is_measured_in_a_model_opened_anew() -> None:
 
 def test_experts_that_see_too_little_are_named() -> None:
     model = _model("mixtral")
-    forms, notes = _forms(model), []
+    forms = _forms(model)
+    notes: list[str] = []
     found = _walk(model, forms, _rows(model, 1, 8), notes)
     switches = [p for p, each in model.named_modules() if isinstance(each, SwitchLinear)]
     assert switches
@@ -179,7 +180,8 @@ def test_experts_that_see_too_little_are_named() -> None:
 
 def test_layers_that_are_no_row_are_rounded_without_calibration() -> None:
     model = _model("llama")
-    forms, notes = _forms(model), []
+    forms = _forms(model)
+    notes: list[str] = []
     found = dict(fitted(model, None, forms, [], on_note=notes.append, on_block=lambda *_: None))
     assert set(found) == set(forms)
     assert len(notes) == 1
@@ -189,7 +191,8 @@ def test_layers_that_are_no_row_are_rounded_without_calibration() -> None:
 def test_a_layer_that_is_never_called_is_named() -> None:
     model = _model("llama")
     model.model.layers[1].spare = nn.Linear(64, 32, bias=False)
-    forms, notes = _forms(model), []
+    forms = _forms(model)
+    notes: list[str] = []
     found = _walk(model, forms, _rows(model), notes)
     assert "model.layers.1.spare" in found
     assert any("model.layers.1.spare" in note for note in notes)
