@@ -17,7 +17,7 @@ import numpy as np
 
 from core.quantize.clip import fit_scales, nearest, safe_scale
 from core.quantize.codes import Floats, Rounded, stored
-from core.quantize.hessian import feedback_factor
+from core.quantize.hessian import Metric
 
 PASSES = 3  # of coordinate steps; later ones gain less than a percent
 
@@ -56,31 +56,28 @@ class _Work:
 
 def feed_back(
     target: Floats,
-    hessian: Floats,
+    metric: Metric,
     *,
     bits: int,
     group_size: int,
     dtype: mx.Dtype,
     passes: int = PASSES,
 ) -> Rounded:
-    """Return weights [O, I] rounded with error feedback.
+    """Return weights [O, I] rounded with error feedback. Each output is rounded by itself.
 
     Args:
         target: the weights, or what should stand for them on these inputs.
-        hessian: positive definite, [I, I].
+        metric: what errors cost.
         bits: width of a code.
         group_size: numbers that share a scale.
         dtype: stored type of scales and biases.
         passes: how often codes and scales are improved afterwards.
-
-    Raises:
-        np.linalg.LinAlgError: the Hessian is not positive definite.
     """
     outputs, inputs = target.shape
     groups = (inputs // group_size, outputs)
     work = _Work(
         target=np.ascontiguousarray(target.T),
-        hessian=hessian,
+        hessian=metric.hessian,
         bits=bits,
         group=group_size,
         dtype=dtype,
@@ -88,7 +85,7 @@ def feed_back(
         scales=np.empty(groups, np.float32),
         biases=np.empty(groups, np.float32),
     )
-    _round_in_turn(work)
+    _round_in_turn(work, metric)
     _improve(work, passes)
     return Rounded(
         codes=np.ascontiguousarray(work.codes.T).astype(np.uint8),
@@ -97,22 +94,15 @@ def feed_back(
     )
 
 
-def loss(wanted: Floats, found: Floats, hessian: Floats) -> float:
-    """Return tr((W - Q) H (W - Q)^T) of weights [O, I]."""
-    missed = wanted - found
-    return float(np.vdot(missed @ hessian, missed))
-
-
-def _round_in_turn(work: _Work) -> None:
-    factor, scale = feedback_factor(work.hessian)  # unit upper triangle; its squared pivots
+def _round_in_turn(work: _Work, metric: Metric) -> None:
     missed = np.zeros_like(work.target)
     for group, part in work.parts():
         done = slice(0, part.start)
-        wanted = work.target[part] + factor[done, part].T @ missed[done]
+        wanted = work.target[part] + metric.upper[done, part].T @ missed[done]
         work.scales[group], work.biases[group] = fit_scales(
-            wanted, scale[part], bits=work.bits, dtype=work.dtype
+            wanted, metric.pivots[part], bits=work.bits, dtype=work.dtype
         )
-        _round_group(work, group, part, wanted, factor[part, part], missed[part])
+        _round_group(work, group, part, wanted, metric.upper[part, part], missed[part])
 
 
 def _round_group(

@@ -47,6 +47,24 @@ def moments(inputs: mx.array, original: mx.array | None = None) -> Moments:
     return Moments(hessian=hessian, drift=drift, tokens=tokens)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """What errors of a layer's weights cost: a damped Hessian H = U diag(d) U^T."""
+
+    hessian: Floats
+    """H, positive definite, [I, I]."""
+    upper: Floats
+    """U, unit upper triangular, [I, I]."""
+    pivots: Floats
+    """d, [I]."""
+
+    def losses(self, wanted: Floats, found: Floats) -> Floats:
+        """Return for each output (w - q) H (w - q)^T of weights [O, I]: [O]."""
+        missed = wanted - found
+        found: Floats = np.einsum("oi,oi->o", missed @ self.hessian, missed)
+        return found
+
+
 def damped(hessian: Floats, damping: float = DAMPING) -> Floats:
     """Return a Hessian [I, I] that is symmetric, with something added to its diagonal.
 
@@ -61,31 +79,37 @@ def damped(hessian: Floats, damping: float = DAMPING) -> Floats:
     return found
 
 
-def feedback_factor(hessian: Floats) -> tuple[Floats, Floats]:
-    """Return U and d with H = U diag(d) U^T, U [I, I] unit upper triangular, d [I].
+def metric_of(hessian: Floats, damping: float = DAMPING) -> Metric:
+    """Return what errors cost on inputs with a Hessian [I, I].
 
     Raises:
-        np.linalg.LinAlgError: H is not positive definite.
+        np.linalg.LinAlgError: it is not positive definite, even damped.
     """
-    exact = np.float64 if len(hessian) <= _DOUBLE_UP_TO else np.float32
-    upper = np.linalg.cholesky(hessian[::-1, ::-1].astype(exact))[::-1, ::-1]
+    known = damped(hessian, damping)
+    upper = np.linalg.cholesky(known[::-1, ::-1].astype(_exact(known)))[::-1, ::-1]
     pivots = np.diagonal(upper).copy()
     if not np.isfinite(pivots).all() or pivots.min() <= 0:
         raise np.linalg.LinAlgError("not positive definite")
-    return (upper / pivots).astype(np.float32), (pivots**2).astype(np.float32)
+    return Metric(
+        hessian=known,
+        upper=(upper / pivots).astype(np.float32),
+        pivots=(pivots**2).astype(np.float32),
+    )
 
 
-def corrected(weight: Floats, hessian: Floats, drift: Floats, share: float = 1.0) -> Floats:
-    """Return weights [O, I] that make of the quantized model's inputs what W made of the original.
+def correction(metric: Metric, drift: Floats) -> Floats:
+    """Return C [I, I]: W + W C makes of the quantized model's inputs what W makes of the original.
 
     The least-squares solution, held near W by the damping of the Hessian.
 
     Args:
-        weight: W.
-        hessian: damped, [I, I].
-        drift: of the inputs, [I, I].
-        share: of the correction.
+        metric: of the quantized model's inputs.
+        drift: of these inputs, [I, I].
     """
-    step = np.linalg.solve(hessian.astype(np.float64), drift.astype(np.float64))
-    found: Floats = weight + np.float32(share) * (weight @ step.T.astype(np.float32))
-    return found
+    exact = _exact(drift)
+    step = np.linalg.solve(metric.hessian.astype(exact), drift.astype(exact))
+    return np.ascontiguousarray(step.T.astype(np.float32))
+
+
+def _exact(matrix: Floats) -> type:
+    return np.float64 if len(matrix) <= _DOUBLE_UP_TO else np.float32

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 import mlx.core as mx
@@ -12,15 +13,16 @@ import numpy as np
 
 from core.quantize.clip import clipped
 from core.quantize.codes import Floats, Rounded, as_floats
-from core.quantize.feedback import feed_back, loss
+from core.quantize.feedback import feed_back
 from core.quantize.form import Form
-from core.quantize.hessian import DAMPING, Moments, corrected, damped
+from core.quantize.hessian import DAMPING, Metric, Moments, correction, metric_of
 from core.quantize.pack import plain_fit
 
 Packed = dict[str, mx.array]
 """`weight`, `scales` and, in the affine mode, `biases`, as MLX's quantized layers hold them."""
 
 _DAMPINGS = (DAMPING, 0.1, 1.0)  # the next where a Hessian is not positive definite with one
+_CHUNK = 2**24  # numbers that are rounded together; about eight arrays of that size are held
 _FLOATS = (mx.float16, mx.bfloat16, mx.float32)
 
 
@@ -72,41 +74,57 @@ def round_clipped(weight: mx.array, form: Form) -> Outcome:
 
 
 def round_fed_back(weight: mx.array, found: Moments, form: Form) -> Outcome:
-    """Return a weight [O, I] rounded with error feedback, or plainly where that loses less.
+    """Return a weight [O, I] rounded with error feedback; plainly each output that loses less so.
 
     Args:
         weight: in the model's stored type, which scales and biases get.
         found: the moments of its inputs.
         form: how it is packed.
     """
-    simple = plain_fit(weight, form)
-    obstacle = _obstacle(weight, form)
-    if obstacle is None and not np.isfinite(found.hessian).all():
-        obstacle = "its inputs are not finite"
-    if obstacle is None and not np.diagonal(found.hessian).any():
-        obstacle = "its inputs are all zero"
-    if obstacle:
-        return Outcome(packed=simple, obstacle=obstacle)
+    obstacle = _obstacle(weight, form) or _useless(found)
+    metric = None if obstacle else _metric(found)
+    if metric is None:
+        obstacle = obstacle or "its Hessian is not positive definite"
+        return Outcome(packed=plain_fit(weight, form), obstacle=obstacle)
+    turn = None
+    if found.drift is not None and np.isfinite(found.drift).all():
+        turn = correction(metric, found.drift)
+    rows = max(1, _CHUNK // weight.shape[-1])
+    parts = [
+        _round_rows(weight[start : start + rows], metric, turn, form)
+        for start in range(0, weight.shape[0], rows)
+    ]
+    packed = {name: mx.concatenate([each[name] for each in parts]) for name in parts[0]}
+    return Outcome(packed=packed, obstacle=None)
+
+
+def _round_rows(weight: mx.array, metric: Metric, turn: Floats | None, form: Form) -> Packed:
+    """Return some outputs' weights [O, I], each rounded in the way that loses less."""
     values = as_floats(weight)
+    target = values if turn is None else values + values @ turn
+    rounded = feed_back(
+        target, metric, bits=form.bits, group_size=form.group_size, dtype=weight.dtype
+    )
+    ours, simple = rounded.packed(form.bits, weight.dtype), plain_fit(weight, form)
+    losses = metric.losses(target, rounded.values())  # what is not finite is not less either
+    less = losses <= metric.losses(target, as_floats(unpacked(simple, form)))
+    chosen = mx.array(less)[:, None]
+    return {name: mx.where(chosen, ours[name], simple[name]) for name in ours}
+
+
+def _metric(found: Moments) -> Metric | None:
+    """Return what errors cost, with as little damping as it takes; None: no damping is enough."""
     for damping in _DAMPINGS:
-        hessian = damped(found.hessian, damping)
-        try:
-            target = _target(values, hessian, found)
-            rounded = feed_back(
-                target,
-                hessian,
-                bits=form.bits,
-                group_size=form.group_size,
-                dtype=weight.dtype,
-            )
-        except np.linalg.LinAlgError:
-            continue
-        if _finite(rounded) and loss(target, rounded.values(), hessian) <= loss(
-            target, as_floats(unpacked(simple, form)), hessian
-        ):
-            return Outcome(packed=rounded.packed(form.bits, weight.dtype), obstacle=None)
-        return Outcome(packed=simple, obstacle="error feedback loses more")
-    return Outcome(packed=simple, obstacle="its Hessian is not positive definite")
+        with suppress(np.linalg.LinAlgError):
+            return metric_of(found.hessian, damping)
+    return None
+
+
+def _useless(found: Moments) -> str | None:
+    """Return why nothing can be fitted to inputs, as a clause, or None."""
+    if not np.isfinite(found.hessian).all():
+        return "its inputs are not finite"
+    return None if np.diagonal(found.hessian).any() else "its inputs are all zero"
 
 
 def _obstacle(weight: mx.array, form: Form) -> str | None:
@@ -116,13 +134,6 @@ def _obstacle(weight: mx.array, form: Form) -> str | None:
     if weight.dtype not in _FLOATS:
         return "it is stored in another type than float16, bfloat16 and float32"
     return None
-
-
-def _target(values: Floats, hessian: Floats, found: Moments) -> Floats:
-    """Return what should stand for W on the inputs of the quantized model."""
-    if found.drift is None or not np.isfinite(found.drift).all():
-        return values
-    return corrected(values, hessian, found.drift)
 
 
 def _finite(rounded: Rounded) -> bool:

@@ -12,9 +12,9 @@ from mlx_lm.quant.gptq import gptq_quantize
 
 from core.quantize.clip import clipped
 from core.quantize.codes import Floats, as_floats
-from core.quantize.feedback import feed_back, loss
+from core.quantize.feedback import feed_back
 from core.quantize.form import Form
-from core.quantize.hessian import damped, feedback_factor, moments
+from core.quantize.hessian import metric_of, moments
 from core.quantize.pack import plain_fit
 from core.quantize.rounding import round_fed_back, unpacked
 from tests.core.quantize.samples import as_half, correlated, matrix
@@ -26,26 +26,33 @@ def _hessian(inputs: Floats) -> Floats:
     return np.asarray(inputs.T @ inputs / len(inputs), np.float32)
 
 
+def _loss(wanted: Floats, found: Floats, hessian: Floats) -> float:
+    missed = wanted - found
+    return float(np.vdot(missed @ hessian, missed))
+
+
 def _plain_loss(weight: Floats, hessian: Floats, form: Form) -> float:
-    return loss(weight, as_floats(unpacked(plain_fit(as_half(weight), form), form)), hessian)
+    return _loss(weight, as_floats(unpacked(plain_fit(as_half(weight), form), form)), hessian)
 
 
 @pytest.mark.parametrize("bits", _WIDTHS)
 def test_feedback_loses_far_less_than_rounding_to_the_nearest(bits: int) -> None:
-    weight, hessian = matrix(), damped(_hessian(correlated()))
-    found = feed_back(weight, hessian, bits=bits, group_size=64, dtype=mx.float16)
+    weight, metric = matrix(), metric_of(_hessian(correlated()))
+    hessian = metric.hessian
+    found = feed_back(weight, metric, bits=bits, group_size=64, dtype=mx.float16)
     expected = _plain_loss(weight, hessian, Form(bits=bits, group_size=64))
-    assert loss(weight, found.values(), hessian) < 0.5 * expected
+    assert _loss(weight, found.values(), hessian) < 0.5 * expected
 
 
 @pytest.mark.parametrize("group", [32, 64, 128])
 def test_each_pass_of_coordinate_steps_loses_less(group: int) -> None:
-    weight, hessian = matrix(), damped(_hessian(correlated()))
+    weight, metric = matrix(), metric_of(_hessian(correlated()))
+    hessian = metric.hessian
     losses = [
-        loss(
+        _loss(
             weight,
             feed_back(
-                weight, hessian, bits=3, group_size=group, dtype=mx.bfloat16, passes=passes
+                weight, metric, bits=3, group_size=group, dtype=mx.bfloat16, passes=passes
             ).values(),
             hessian,
         )
@@ -59,9 +66,9 @@ def test_each_pass_of_coordinate_steps_loses_less(group: int) -> None:
 def test_feedback_loses_no_more_than_the_gptq_of_mlx_lm(bits: int) -> None:
     weight, inputs = matrix(), correlated()
     hessian = _hessian(inputs)
-    found = feed_back(weight, damped(hessian), bits=bits, group_size=64, dtype=mx.float16)
-    theirs = loss(weight, _by_mlx_lm(weight, inputs, bits), hessian)
-    assert loss(weight, found.values(), hessian) <= theirs
+    found = feed_back(weight, metric_of(hessian), bits=bits, group_size=64, dtype=mx.float16)
+    theirs = _loss(weight, _by_mlx_lm(weight, inputs, bits), hessian)
+    assert _loss(weight, found.values(), hessian) <= theirs
 
 
 def _by_mlx_lm(weight: Floats, inputs: Floats, bits: int) -> Floats:
@@ -95,11 +102,11 @@ def test_a_clipped_range_is_never_worse_than_a_whole_one(bits: int) -> None:
 
 
 def test_the_factor_gives_the_hessian_again() -> None:
-    hessian = damped(_hessian(correlated()))
-    upper, pivots = feedback_factor(hessian)
-    assert np.allclose(np.diagonal(upper), 1)
-    assert not np.tril(upper, -1).any()
-    assert np.allclose((upper * pivots) @ upper.T, hessian, rtol=1e-4, atol=1e-4)
+    metric = metric_of(_hessian(correlated()))
+    assert np.allclose(np.diagonal(metric.upper), 1)
+    assert not np.tril(metric.upper, -1).any()
+    found = (metric.upper * metric.pivots) @ metric.upper.T
+    assert np.allclose(found, metric.hessian, rtol=1e-4, atol=1e-4)
 
 
 def test_rounding_makes_good_what_earlier_layers_lost() -> None:
