@@ -1,9 +1,9 @@
 """Rotation of the residual stream: x becomes x Q in every place between two layers.
 
-The embedding and all that writes to the stream give rotated vectors; all that reads from it, routers
-included, takes them back. A norm before a reader commutes with Q once its weight is 1, so weights
-of norms are folded into the readers, that of the last norm into the head. A tied embedding cannot
-hold both, therefore the head becomes a tensor of its own.
+The embedding and all that writes to the stream give rotated vectors; all that reads from it,
+routers included, takes them back. A norm before a reader commutes with Q once its weight is 1, so
+weights of norms are folded into the readers, that of the last norm into the head. A tied embedding
+cannot hold both, therefore the head becomes a tensor of its own.
 
 `n` hidden size.
 """
@@ -71,19 +71,19 @@ def _layer_steps(layer: Any, path: str, rotation: Rotation) -> Steps:
     for name, child in layer.items():
         if name in gains or not _has_arrays(child):
             continue
-        if name not in MIXERS | MLPS:
+        if name not in MIXERS | MLPS or not isinstance(child, nn.Module):
             raise CannotRotateError(f"the role of {path}.{name} is unknown")
         steps |= _block_steps(child, f"{path}.{name}", rotation, _gain_before(name, gains))
     return steps
 
 
 def _gains(layer: Any, path: str, size: int) -> Gains:
+    if after := POST_NORMS & set(layer):
+        raise CannotRotateError(f"it has norms after attention and MLP ({path}.{min(after)})")
     found: Gains = {}
     for name, child in layer.items():
         if not is_norm(child):
             continue
-        if name in POST_NORMS:
-            raise CannotRotateError(f"it has norms after attention and MLP ({path}.{name})")
         if name not in MIXER_NORMS | MLP_NORMS:
             raise CannotRotateError(f"the role of {path}.{name} is unknown")
         found[name] = gain_of(child, f"{path}.{name}", size)
@@ -148,4 +148,4 @@ def _neutral(gain: Gain) -> Steps:
 def _has_arrays(child: Any) -> bool:
     if isinstance(child, list):
         return any(_has_arrays(each) for each in child)
-    return isinstance(child, nn.Module) and bool(parameters(child)) or isinstance(child, mx.array)
+    return isinstance(child, mx.array) or (isinstance(child, nn.Module) and bool(parameters(child)))

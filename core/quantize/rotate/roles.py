@@ -19,42 +19,48 @@ from mlx.utils import tree_flatten
 from core.engine.split import row_of
 from core.quantize.rotate.turn import working_type
 
-READERS = frozenset(
-    "q_proj k_proj v_proj qkv_proj q_k_v_proj query_key_value wqkv W_pack Wqkv c_attn c_q c_k c_v "
-    "q_a_proj kv_proj kv_a_proj_with_mqa g_proj b_proj f_a_proj g_a_proj wk weights_proj "
-    "in_proj in_proj_qkvz in_proj_ba in_proj_qkv in_proj_z in_proj_a in_proj_b linear_x linear_y "
-    "gate_proj up_proj gate_up_proj w1 w3 v1 c_fc c_fc_0 c_fc_1 fc1 proj_1 input_linear "
-    "gate router layer wg classifier shared_expert_gate coefficient proj".split()
-)
+READERS = frozenset({
+    "q_proj", "k_proj", "v_proj", "qkv_proj", "q_k_v_proj", "query_key_value", "wqkv", "W_pack",
+    "Wqkv", "c_attn", "c_q", "c_k", "c_v", "q_a_proj", "kv_proj", "kv_a_proj_with_mqa", "g_proj",
+    "b_proj", "f_a_proj", "g_a_proj", "wk", "weights_proj", "in_proj", "in_proj_qkvz",
+    "in_proj_ba", "in_proj_qkv", "in_proj_z", "in_proj_a", "in_proj_b", "linear_x", "linear_y",
+    "gate_proj", "up_proj", "gate_up_proj", "w1", "w3", "v1", "c_fc", "c_fc_0", "c_fc_1", "fc1",
+    "proj_1", "input_linear", "gate", "router", "layer", "wg", "classifier", "shared_expert_gate",
+    "coefficient", "proj",
+})  # fmt: skip
 """Linear layers that take the normed residual: their inputs are rotated."""
-WRITERS = frozenset(
-    "o_proj out_proj dense wo c_proj linear_out down_proj w2 fc2 proj_2 output_linear".split()
-)
+WRITERS = frozenset({
+    "o_proj", "out_proj", "dense", "wo", "c_proj", "linear_out", "down_proj", "w2", "fc2",
+    "proj_2", "output_linear",
+})  # fmt: skip
 """Linear layers whose outputs are added to the residual: their outputs are rotated."""
-MIXERS = frozenset(
-    "self_attn attention attn linear_attn mamba conv mixer temporal_block".split()
-)
+MIXERS = frozenset({
+    "self_attn", "attention", "attn", "linear_attn", "mamba", "conv", "mixer", "temporal_block",
+})  # fmt: skip
 """Parts of a layer that mix positions."""
-MLPS = frozenset(
-    "mlp feed_forward block_sparse_moe shared_mlp ffn mlp_block moe shared_experts".split()
-)
+MLPS = frozenset({
+    "mlp", "feed_forward", "block_sparse_moe", "shared_mlp", "ffn", "mlp_block", "moe",
+    "shared_experts",
+})  # fmt: skip
 """Parts of a layer that work on each position."""
-MIXER_NORMS = frozenset(
-    "input_layernorm ln_1 operator_norm attention_norm attn_norm attention_layernorm "
-    "temporal_pre_norm pre_mixer_norm norm".split()
-)
+MIXER_NORMS = frozenset({
+    "input_layernorm", "ln_1", "operator_norm", "attention_norm", "attn_norm",
+    "attention_layernorm", "temporal_pre_norm", "pre_mixer_norm", "norm",
+})  # fmt: skip
 """Norms before a mixer; before an MLP as well where the layer has no other."""
-MLP_NORMS = frozenset(
-    "post_attention_layernorm ln_2 ffn_norm feedforward_layernorm pre_ff_layernorm "
-    "pre_mlp_layernorm channel_pre_norm pre_mlp_norm".split()
-)
+MLP_NORMS = frozenset({
+    "post_attention_layernorm", "ln_2", "ffn_norm", "feedforward_layernorm", "pre_ff_layernorm",
+    "pre_mlp_layernorm", "channel_pre_norm", "pre_mlp_norm",
+})  # fmt: skip
 """Norms before an MLP."""
-POST_NORMS = frozenset(
-    "post_feedforward_layernorm post_mlp_layernorm post_self_attn_layernorm post_mixer_norm "
-    "post_mlp_norm".split()
-)
+POST_NORMS = frozenset({
+    "post_feedforward_layernorm", "post_mlp_layernorm", "post_self_attn_layernorm",
+    "post_mixer_norm", "post_mlp_norm",
+})  # fmt: skip
 """Norms of what a mixer or an MLP adds to the residual; a rotation does not pass their weights."""
-HEADS = frozenset("lm_head output embed_out".split())
+HEADS = frozenset({
+    "lm_head", "output", "embed_out",
+})  # fmt: skip
 """Linear layers that make logits."""
 
 
@@ -107,7 +113,7 @@ def find_places(model: Any) -> Places:
         CannotRotateError: it has not exactly one embedding and one last norm where they are looked
             for.
     """
-    row = _path_of_row(model)
+    row = row_path(model)
     owner = row.rpartition(".")[0]
     body = module_at(model, owner)
     tables = [name for name, child in body.items() if isinstance(child, nn.Embedding)]
@@ -117,13 +123,13 @@ def find_places(model: Any) -> Places:
     if len(norms) > 1:
         raise CannotRotateError(f"it has several norms beside its layers ({', '.join(norms)})")
     embedding = _joined(owner, tables[0])
-    vocabulary, size = body[tables[0]].weight.shape
+    shape = body[tables[0]].weight.shape
     return Places(
         row=row,
         embedding=embedding,
         norm=_joined(owner, norms[0]) if norms else None,
-        head=_head(model, owner, (vocabulary, size)),
-        size=size,
+        head=_head(model, owner, shape),
+        size=shape[1],
     )
 
 
@@ -165,7 +171,12 @@ def _near(found: mx.array, expected: mx.array) -> bool:
     return bool(mx.allclose(found, expected, atol=1e-2).item())
 
 
-def _path_of_row(model: Any) -> str:
+def row_path(model: Any) -> str:
+    """Return where a model's list of layers lies.
+
+    Raises:
+        CannotRotateError: it has none.
+    """
     first = row_of(model)[0]
     for path, module in model.named_modules():
         if module is first and path.endswith(".0"):
@@ -173,7 +184,7 @@ def _path_of_row(model: Any) -> str:
     raise CannotRotateError("its layers are not a list of modules")
 
 
-def _head(model: Any, owner: str, shape: tuple[int, int]) -> str | None:
+def _head(model: Any, owner: str, shape: tuple[int, ...]) -> str | None:
     for prefix in dict.fromkeys((owner, owner.rpartition(".")[0], "")):
         holder = module_at(model, prefix)
         for name in sorted(HEADS & set(holder)):
@@ -184,6 +195,7 @@ def _head(model: Any, owner: str, shape: tuple[int, int]) -> str | None:
 
 
 def module_at(model: Any, path: str) -> Any:
+    """Return a model's module by its path; an empty path is the model."""
     found = model
     for part in path.split(".") if path else ():
         found = found[int(part)] if part.isdigit() else found[part]

@@ -19,19 +19,22 @@ from core.registry.files import printable
 from core.units import format_count
 
 _POST = "it has norms after attention and MLP, whose weights a rotation of the residual cannot pass"
+_TIED = "mlx-lm always computes its logits with the embedding"
 _MEAN = "its norms subtract the mean, which a rotation of the residual does not keep"
 _REFUSED = {
-    **dict.fromkeys(
-        "afmoe exaone4 exaone_moe gear gemma2 gemma3 gemma3_text gemma3n gemma4 gemma4_text glm4 "
-        "muse_glimmer muse_spark olmo2 olmo3 olmo_hybrid plamo2 plamo3".split(),
-        _POST,
-    ),
-    **dict.fromkeys(
-        "cohere cohere2 dbrx gpt2 gpt_bigcode gpt_neox gptj nemotron olmo phi phi3small phimoe "
-        "phixtral rwkv7 stablelm starcoder2".split(),
-        _MEAN,
-    ),
-}
+    **dict.fromkeys((
+        "afmoe", "exaone4", "gear", "gemma2", "gemma3", "gemma3_text", "gemma3n", "gemma4",
+        "gemma4_text", "glm4", "muse_glimmer", "olmo2", "olmo3", "olmo_hybrid", "plamo2",
+        "plamo3",
+    ), _POST),
+    **dict.fromkeys((
+        "cohere", "cohere2", "dbrx", "gpt2", "gpt_bigcode", "gpt_neox", "gptj", "nemotron",
+        "olmo", "phi", "phi3small", "phimoe", "phixtral", "rwkv7", "stablelm", "starcoder2",
+    ), _MEAN),
+    **dict.fromkeys((
+        "gemma", "lfm2", "lfm2-vl", "lfm2_moe", "lille-130m", "openelm",
+    ), _TIED),
+}  # fmt: skip
 """Architectures that are refused before a model is loaded, and why. Others are tried."""
 
 
@@ -120,18 +123,25 @@ class _Task:
     def error(self, steps: Steps) -> float:
         """Return by how much the rotated model's output differs (`trial`).
 
+        Half of the steps alone must make a difference: a trial that does not see them shows
+        nothing.
+
         Raises:
-            CannotRotateError: it cannot be computed.
+            CannotRotateError: the output cannot be computed, or does not show it.
         """
-        vocabulary = self.arrays[f"{find_places(self.model).embedding}.weight"].shape[0]
         plain = applied(parameters(self.model), {}, dtype=mx.float32)
+        half = {path: some for index, (path, some) in enumerate(steps.items()) if index % 2}
         try:
             original = _fresh(self.model, self.config, plain)
-            rotated = self.made(steps, dtype=mx.float32)
-            return difference(original, rotated, vocabulary=vocabulary)
+            error, broken = (
+                difference(original, self.made(some, dtype=mx.float32)) for some in (steps, half)
+            )
         except Exception as problem:  # foreign code, called in a way it may not know
             clause = " ".join(f"{type(problem).__name__}: {problem}".split())[:200]
             raise CannotRotateError(f"its output cannot be compared ({clause})") from problem
+        if broken <= TOLERANCE:
+            raise CannotRotateError("its output hardly depends on what would be rotated")
+        return error
 
     def checked(self, steps: Steps, notes: Sequence[str]) -> Rotated:
         """Return the rotated model after comparing it with the original.
@@ -148,7 +158,7 @@ class _Task:
 
 
 def _small(model: Any, config: Mapping[str, Any], seed: int) -> Rotated:
-    steps = value_steps(model, find_places(model), seed=seed)
+    steps = value_steps(model, seed=seed)
     if not steps:
         raise CannotRotateError("it has no attention whose values can be rotated")
     same = deepcopy(dict(config))
@@ -163,11 +173,12 @@ def _residual(model: Any, config: Mapping[str, Any], seed: int, unread: Sequence
             f"residual stream, such as {unread[0]}"
         )
     task, places, notes = _untied(model, config)
-    steps = residual_steps(model, places, seed=seed)
-    both = joined(steps, value_steps(model, places, seed=seed))
-    if len(both) > 0 and both != steps and task.error(both) <= TOLERANCE:
-        notes = [_counted(both, "the residual stream and values within heads", seed), *notes]
-        return Rotated(model=task.made(both), config=task.changed, notes=tuple(notes))
+    steps, values = residual_steps(model, places, seed=seed), value_steps(model, seed=seed)
+    if values:
+        both = joined(steps, values)
+        if task.error(both) <= TOLERANCE:
+            line = _counted(both, "the residual stream and values within heads", seed)
+            return Rotated(model=task.made(both), config=task.changed, notes=(line, *notes))
     line = _counted(steps, "the residual stream", seed)
     return task.checked(steps, [line, "Values are not rotated within heads.", *notes])
 
@@ -200,7 +211,7 @@ def _new_head(model: Any, changed: dict[str, Any], arrays: Mapping[str, mx.array
     """
     more = set(parameters(_fresh(model, changed))) - set(arrays)
     if len(more) != 1:
-        raise CannotRotateError("mlx-lm always computes its logits with the embedding")
+        raise CannotRotateError(_TIED)
     return more.pop().removesuffix(".weight")
 
 

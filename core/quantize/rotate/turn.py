@@ -40,9 +40,7 @@ class Rotation:
     signs: mx.array
     """1 or -1 for each channel, [n]."""
 
-    def of_rows(
-        self, x: mx.array, *, dtype: mx.Dtype, gain: mx.array | None = None
-    ) -> mx.array:
+    def of_rows(self, x: mx.array, *, dtype: mx.Dtype, gain: mx.array | None = None) -> mx.array:
         """Return `(x * gain) @ Q` along the last axis, lazily and a piece at a time.
 
         Args:
