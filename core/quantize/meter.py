@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 
 from core.engine.blocks import Blocks, States
 
@@ -327,13 +328,8 @@ def _flat(states: mx.array) -> mx.array:
 
 def _mean(parts: Sequence[tuple[mx.array, tuple[int, ...]]]) -> Loss:
     """Return the mean of values per token [N] over all tokens, and its error over rows."""
-    rows: list[float] = []
-    finite = [(mx.where(mx.isfinite(part), part, _BROKEN), shape) for part, shape in parts]
-    for part, (count, *_) in finite:
-        rows += part.reshape(count, -1).mean(axis=1).tolist()
-    total = sum(float(part.sum().item()) for part, _ in finite)
-    tokens = sum(part.size for part, _ in parts)
-    middle = sum(rows) / len(rows)
-    spread = sum((value - middle) ** 2 for value in rows)
-    error = math.sqrt(spread / (len(rows) - 1) / len(rows)) if len(rows) > 1 else None
-    return Loss(kl=total / tokens, error=error)
+    values = [np.array(part).astype(np.float64).reshape(count, -1) for part, (count, *_) in parts]
+    values = [np.where(np.isfinite(each), each, _BROKEN) for each in values]
+    rows = np.concatenate([each.mean(axis=1) for each in values])
+    error = float(rows.std(ddof=1)) / math.sqrt(len(rows)) if len(rows) > 1 else None
+    return Loss(kl=float(np.concatenate([each.ravel() for each in values]).mean()), error=error)

@@ -264,14 +264,15 @@ def _head_cost(blocks: Blocks | None, layers: Sequence[Any]) -> float:
         return 0.0
     sizes = [sum(array.size for _, array in tree_flatten(layer.parameters())) for layer in layers]
     states = blocks.begin(mx.array([[0]])).hidden
-    return blocks.vocabulary * int(states.shape[-1]) * len(layers) / max(1, sum(sizes))
+    return blocks.vocabulary * int(states.shape[-1]) * len(layers) / float(max(1, sum(sizes)))
 
 
 def _apart(plain: mx.array, packed: mx.array) -> float:
     """Return the squared difference of arrays relative to the square of the first."""
     plain, packed = plain.astype(mx.float32), packed.astype(mx.float32)
     size = mx.square(plain).mean()
-    return float((mx.square(plain - packed).mean() / mx.maximum(size, 1e-30)).item())
+    part: Any = mx.square(plain - packed).mean() / mx.maximum(size, 1e-30)
+    return float(part.item())
 
 
 def _fits_twice(arrays: Iterable[mx.array]) -> bool:

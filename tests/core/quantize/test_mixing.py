@@ -15,7 +15,7 @@ from core.quantize import mixing
 from core.quantize.mixing import mix_forms, sizes_of
 from core.quantize.plan import Plan, make_plan
 from core.quantize.recipe import make_recipe
-from core.quantize.sensitivity import Watch, measure_together, module_at
+from core.quantize.sensitivity import Watch, measure_sensitivity, measure_together, module_at
 from core.quantize.source import describe
 from core.quantize.sweep_store import Sweep, SweepKey, SweepStore
 from tests.tiny import llama_config, make_model
@@ -79,7 +79,7 @@ def test_a_reversed_sensitivity_gives_way_to_the_uniform(
     for at, layer in enumerate(layers):  # the first layers do much, the last ones nearly nothing
         layer.mlp.down_proj.weight = layer.mlp.down_proj.weight * (10.0 if at < 2 else 0.01)
         layer.self_attn.o_proj.weight = layer.self_attn.o_proj.weight * (10.0 if at < 2 else 0.01)
-    honest = mixing.measure_sensitivity
+    honest = measure_sensitivity
 
     def reversed_one(*args: Any, **more: Any) -> Sweep:
         sweep = honest(*args, **more)
