@@ -14,11 +14,12 @@ from typing import Any
 import mlx.core as mx
 
 from core.engine.blocks import Blocks, NotARowError
+from core.evals.streams import Watch
 from core.quantize.allocate import Allocation, Sizes, allocate, better_of, uniform_within
 from core.quantize.form import Form
 from core.quantize.plan import Plan
 from core.quantize.scaling import SHARE
-from core.quantize.sensitivity import Watch, measure_sensitivity, measure_together
+from core.quantize.sensitivity import measure_sensitivity, measure_together
 from core.quantize.sweep_store import Sweep, SweepKey, SweepStore
 
 
@@ -63,7 +64,7 @@ def mix_forms(
 
     Raises:
         UsageProblem: the target is out of reach.
-        SweepStopped: `watch.should_stop` said so; the sweep continues the next time.
+        StoppedError: `watch.should_stop` said so; the sweep continues the next time.
         OSError: the sweep cannot be kept.
     """
     watch = watch or Watch()

@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_unflatten
 
-from core.engine.blocks import Blocks
+from core.engine.blocks import Blocks, widen
 from core.engine.device import recommended_working_set
-from core.progress import OnProgress, Progress, ignore_progress
+from core.evals.streams import Watch
+from core.progress import Progress
 from core.quantize.form import Form
 from core.quantize.meter import Calls, Loss, Meter, placed
 from core.quantize.scaling import SHARE, Unit, coarsest_first, estimated, planned
@@ -30,22 +30,6 @@ Candidates = Mapping[str, Sequence[Form]]
 """For each module path the forms that its `weight` can take."""
 
 _ROOM_SHARE = 0.8  # of the device's memory, for a model and its float32 copy
-
-
-class SweepStopped(Exception):
-    """The caller stopped a sweep; what was measured is in its record."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Watch:
-    """Who follows a sweep."""
-
-    on_progress: OnProgress = ignore_progress
-    """Called after every measurement; its unit is the time of one layer."""
-    on_note: Callable[[str], None] = lambda _line: None
-    """Called with what is worth knowing, a sentence each."""
-    should_stop: Callable[[], bool] = lambda: False
-    """Checked before every measurement."""
 
 
 def measure_sensitivity(
@@ -75,7 +59,7 @@ def measure_sensitivity(
         watch: who follows it.
 
     Raises:
-        SweepStopped: `watch.should_stop` said so.
+        StoppedError: `watch.should_stop` said so; what was measured is in the record.
         OSError: the record cannot be written.
     """
     record = Record() if record is None else record
@@ -180,15 +164,14 @@ class _Work:
                 self._measure(unit, [], meter.outside)
             for index in range(len(blocks.layers) if blocks else 0):
                 units = [u for u in self._units if u.block == index and self._missing(u)]
-                calls = meter.calls([self._modules[unit.path] for unit in units])
-                for unit, called in zip(units, calls, strict=True):
-                    self._measure(unit, called, meter.inside)
+                calls = meter.calls({unit.path: self._modules[unit.path] for unit in units})
+                for unit in units:
+                    self._measure(unit, calls[unit.path], meter.inside)
                 meter.step()
 
     def _measure(self, unit: Unit, calls: Calls, measure: Callable[[], Loss]) -> None:
         for form in self._missing(unit):
-            if self._watch.should_stop():
-                raise SweepStopped
+            self._watch.step()
             noise = self._noise(unit, form, calls)
             if form not in self._plan[unit.path]:
                 self._record.add((unit.path, form), Fact(noise=noise))
@@ -206,10 +189,10 @@ class _Work:
             return _apart(original, rounded(original, form))
         found = []
         with self._in_form(unit, None):
-            plain = [module(*args, **more) for args, more in calls]
+            plain = [module(*args) for args in calls]
         with self._in_form(unit, form):
-            for (args, more), output in zip(calls, plain, strict=True):
-                found.append(_apart(output, module(*args, **more)))
+            for args, output in zip(calls, plain, strict=True):
+                found.append(_apart(output, module(*args)))
         return sum(found) / len(found)
 
     def _missing(self, unit: Unit) -> list[Form]:
@@ -296,12 +279,7 @@ def _fit_to_compute(model: Any) -> Iterator[Callable[[Any], mx.array]]:
     before = dict(tree_flatten(model.parameters()))
     weights = {id(module): module["weight"] for module in model.modules() if "weight" in module}
     if _fits_twice(before.values()):
-        wide = [
-            (path, array.astype(mx.float32))
-            for path, array in before.items()
-            if mx.issubdtype(array.dtype, mx.floating)
-        ]
-        model.update(tree_unflatten(wide))
+        widen(model)
     try:
         yield lambda module: weights[id(module)]
     finally:

@@ -11,11 +11,12 @@ import pytest
 from mlx import nn
 from mlx_lm.utils import compute_bits_per_weight, load_model
 
+from core.evals.streams import Watch
 from core.quantize import mixing
 from core.quantize.mixing import mix_forms, sizes_of
 from core.quantize.plan import Plan, make_plan
 from core.quantize.recipe import make_recipe
-from core.quantize.sensitivity import Watch, measure_sensitivity, measure_together, module_at
+from core.quantize.sensitivity import measure_sensitivity, measure_together, module_at
 from core.quantize.source import describe
 from core.quantize.sweep_store import Sweep, SweepKey, SweepStore
 from tests.tiny import llama_config, make_model
