@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.evals.table import ProofTable
+    from core.quantize.mixing import Mixed
     from core.quantize.open import Opened
     from core.quantize.plan import Plan
     from core.quantize.source import Source
@@ -30,13 +31,16 @@ def rotate_source(opened: Opened, source: Source) -> Source:
     raise _missing("rotate_weights")
 
 
-def choose_forms(opened: Opened) -> Plan:
-    """Return the plan with the forms that mixed precision gives every layer.
+def choose_forms(opened: Opened) -> tuple[Mixed, str]:
+    """Return the forms that mixed precision gives every layer, and the calibration's digest.
 
     Raises:
-        MlxbunError: this build cannot choose.
+        UsageProblem: the target is out of reach, or the calibration text cannot be used.
+        Cancelled: the run is to end.
     """
-    raise _missing("target_bpw")
+    from core.quantize.mixing import choose
+
+    return choose(opened)
 
 
 def fitted_packs(opened: Opened, plan: Plan) -> Iterator[Packed] | None:

@@ -11,7 +11,7 @@ import os
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from core.errors import BadModelFiles, MlxbunError, ProofFailed, UsageProblem
 from core.progress import ignore_progress
@@ -81,6 +81,10 @@ class _Written:
     """Its forms."""
     bpw: float
     """Its bits per weight."""
+    sweep: Mapping[str, Any] | None = None
+    """What its forms were chosen by; None: there was no choice."""
+    calibration: str | None = None
+    """Digest of the calibration text; None: none was used."""
     table: ProofTable | None = None
     """The proof."""
     rival: Plan | None = None
@@ -160,9 +164,11 @@ def _written(opened: Opened, key: Key, stage: StagingFolder) -> _Written:
         written = _Written(plan=opened.plan, bpw=_write(opened, opened.plan, stage, None))
         written = _proven(opened, written, {_UNIFORM: stage.files})
     else:
-        plan = choose_forms(opened)
+        mixed, calibration = choose_forms(opened)
+        plan = mixed.plan
         bpw = _write(opened, plan, stage, fitted_packs(opened, plan))
         written = _guarded(opened, key, stage, _Written(plan=plan, bpw=bpw))
+        written = replace(written, sweep=mixed.as_json(), calibration=calibration)
     if opened.recipe.kv_config:
         write_kv_config(opened, stage.files)
     _leave_words(opened, written, stage.files)
@@ -185,7 +191,14 @@ def _leave_words(opened: Opened, written: _Written, folder: Path) -> None:
         table = published(table, uniform_instead=written.uniform_instead)
     figures = figures_of(table) if table else ()
     leave_record(folder, opened, written.plan, bpw=written.bpw, figures=figures)
-    leave_proof(folder, opened, table, baseline=written.rival)
+    leave_proof(
+        folder,
+        opened,
+        table,
+        baseline=written.rival,
+        calibration=written.calibration,
+        sweep=written.sweep,
+    )
 
 
 def _proven(opened: Opened, written: _Written, folders: Mapping[str, Path]) -> _Written:
