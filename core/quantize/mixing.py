@@ -9,7 +9,7 @@ fewer and shorter than those that weights are rounded with.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
@@ -26,7 +26,7 @@ from core.quantize.allocate import (
 )
 from core.quantize.events import Stage
 from core.quantize.form import Form
-from core.quantize.plan import Plan
+from core.quantize.plan import Choice, Plan
 from core.quantize.scaling import SHARE
 from core.quantize.sensitivity import measure_sensitivity, measure_together
 from core.quantize.sweep_store import Sweep, SweepKey, SweepStore, read_form
@@ -99,8 +99,8 @@ def read_mixed(value: Mapping[str, Any]) -> tuple[Sweep, Sizes, Allocation]:
         raise ValueError(f"not the record of a choice: {problem!r}") from problem
 
 
-def choose(opened: Opened) -> tuple[Mixed, str]:
-    """Return the forms for a run with a target, and the digest of the calibration text.
+def choose(opened: Opened) -> Plan:
+    """Return the plan of a run with forms that meet its target.
 
     Raises:
         UsageProblem: the target is out of reach, or the calibration text cannot be used.
@@ -130,7 +130,8 @@ def choose(opened: Opened) -> tuple[Mixed, str]:
         store=SweepStore.in_cache(opened.paths.cache),
         watch=_watch(opened),
     )
-    return mixed, text.digest
+    choice = Choice(sweep=mixed.as_json(), calibration=text.digest)
+    return replace(mixed.plan, choice=choice)
 
 
 def batches(rows: Sequence[Sequence[int]]) -> list[mx.array]:

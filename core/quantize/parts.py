@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.evals.table import ProofTable
-    from core.quantize.mixing import Mixed
     from core.quantize.open import Opened
     from core.quantize.plan import Plan
     from core.quantize.source import Source
@@ -31,8 +30,8 @@ def rotate_source(opened: Opened, source: Source) -> Source:
     raise _missing("rotate_weights")
 
 
-def choose_forms(opened: Opened) -> tuple[Mixed, str]:
-    """Return the forms that mixed precision gives every layer, and the calibration's digest.
+def choose_forms(opened: Opened) -> Plan:
+    """Return the plan with the forms that mixed precision gives every layer.
 
     Raises:
         UsageProblem: the target is out of reach, or the calibration text cannot be used.

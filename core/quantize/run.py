@@ -11,13 +11,13 @@ import os
 import shutil
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.errors import BadModelFiles, MlxbunError, ProofFailed, UsageProblem
 from core.progress import ignore_progress
 from core.quantize.events import Stage, ignore_event
 from core.quantize.open import Opened, QuantizePlan, never, open_run, plan_quantize, reopened
-from core.quantize.plan import Plan, uniform_near
+from core.quantize.plan import Choice, Plan, uniform_near
 from core.quantize.record import leave_record
 from core.quantize.resume import Key, key_of, open_stage
 from core.quantize.resume import Stage as StagingFolder
@@ -81,10 +81,8 @@ class _Written:
     """Its forms."""
     bpw: float
     """Its bits per weight."""
-    sweep: Mapping[str, Any] | None = None
-    """What its forms were chosen by; None: there was no choice."""
-    calibration: str | None = None
-    """Digest of the calibration text; None: none was used."""
+    choice: Choice | None = None
+    """What its forms, or those of the mixed one, were chosen by; None: there was no choice."""
     table: ProofTable | None = None
     """The proof."""
     rival: Plan | None = None
@@ -164,11 +162,10 @@ def _written(opened: Opened, key: Key, stage: StagingFolder) -> _Written:
         written = _Written(plan=opened.plan, bpw=_write(opened, opened.plan, stage, None))
         written = _proven(opened, written, {_UNIFORM: stage.files})
     else:
-        mixed, calibration = choose_forms(opened)
-        plan = mixed.plan
+        plan = choose_forms(opened)
         bpw = _write(opened, plan, stage, fitted_packs(opened, plan))
         written = _guarded(opened, key, stage, _Written(plan=plan, bpw=bpw))
-        written = replace(written, sweep=mixed.as_json(), calibration=calibration)
+        written = replace(written, choice=plan.choice)
     if opened.recipe.kv_config:
         write_kv_config(opened, stage.files)
     _leave_words(opened, written, stage.files)
@@ -191,13 +188,14 @@ def _leave_words(opened: Opened, written: _Written, folder: Path) -> None:
         table = published(table, uniform_instead=written.uniform_instead)
     figures = figures_of(table) if table else ()
     leave_record(folder, opened, written.plan, bpw=written.bpw, figures=figures)
+    choice = written.choice
     leave_proof(
         folder,
         opened,
         table,
         baseline=written.rival,
-        calibration=written.calibration,
-        sweep=written.sweep,
+        calibration=choice.calibration if choice else None,
+        sweep=choice.sweep if choice else None,
     )
 
 
