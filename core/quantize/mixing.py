@@ -151,6 +151,9 @@ def _watch(opened: Opened) -> Watch:
 
     def should_stop() -> bool:
         opened.check()  # raises where the run is to end
+        threads = opened.compute.threads
+        if threads and (count := threads.wanted()):
+            threads.apply(count)
         return False
 
     return Watch(on_progress=on_progress, on_note=opened.note, should_stop=should_stop)

@@ -155,8 +155,11 @@ class _Work:
         heads = tuple(self._modules[unit.path] for unit in outside) if blocks else ()
         meter = Meter(model, blocks, rows, heads=heads, on_note=self._watch.on_note)
         with ExitStack() as stack:
-            for unit in self._units if self._reference else ():
-                stack.enter_context(self._in_form(unit, self._reference))
+            for module in self._modules.values():
+                if self._reference is None:
+                    break
+                weight = rounded(originals(module), self._reference)
+                stack.enter_context(placed(module, weight.astype(module.weight.dtype)))
             base = meter.settle()
             if self._record.base_kl is None:
                 self._record.set_base(base, meter.tokens)
@@ -170,30 +173,21 @@ class _Work:
                 meter.step()
 
     def _measure(self, unit: Unit, calls: Calls, measure: Callable[[], Loss]) -> None:
-        for form in self._missing(unit):
-            self._watch.step()
-            noise = self._noise(unit, form, calls)
-            if form not in self._plan[unit.path]:
-                self._record.add((unit.path, form), Fact(noise=noise))
-                continue
-            with self._in_form(unit, form):
-                loss = measure()
-            self._record.add((unit.path, form), Fact(noise=noise, kl=loss.kl, error=loss.error))
-            self._report(unit)
-
-    def _noise(self, unit: Unit, form: Form, calls: Calls) -> float:
-        """Return `Fact.noise`: of the tensor's outputs, or of its weights where it has no calls."""
         module = self._modules[unit.path]
         original = self._originals(module)
-        if not calls:
-            return _apart(original, rounded(original, form))
-        found = []
-        with self._in_form(unit, None):
-            plain = [module(*args) for args in calls]
-        with self._in_form(unit, form):
-            for args, output in zip(calls, plain, strict=True):
-                found.append(_apart(output, module(*args)))
-        return sum(found) / len(found)
+        with placed(module, original.astype(module.weight.dtype)):
+            plain = [module(*args) for args in calls] or [original]
+        for form in self._missing(unit):
+            self._watch.step()
+            weight = rounded(original, form)
+            with placed(module, weight.astype(module.weight.dtype)):
+                noise = _apart(plain, [module(*args) for args in calls] or [weight])
+                loss = measure() if form in self._plan[unit.path] else None
+            if loss is None:
+                self._record.add((unit.path, form), Fact(noise=noise))
+                continue
+            self._record.add((unit.path, form), Fact(noise=noise, kl=loss.kl, error=loss.error))
+            self._report(unit)
 
     def _missing(self, unit: Unit) -> list[Form]:
         known, unmeasured = self._record.facts, self._unmeasured(unit)
@@ -203,13 +197,6 @@ class _Work:
         facts = self._record.facts
         known = {form: facts.get((unit.path, form)) for form in self._plan[unit.path]}
         return [form for form, fact in known.items() if fact is None or fact.kl is None]
-
-    @contextmanager
-    def _in_form(self, unit: Unit, form: Form | None) -> Iterator[None]:
-        module = self._modules[unit.path]
-        weight = rounded(self._originals(module), form) if form else self._originals(module)
-        with placed(module, weight.astype(module.weight.dtype)):
-            yield
 
     def _report(self, unit: Unit) -> None:
         self._done += unit.cost
@@ -250,12 +237,15 @@ def _head_cost(blocks: Blocks | None, layers: Sequence[Any]) -> float:
     return blocks.vocabulary * int(states.shape[-1]) * len(layers) / float(max(1, sum(sizes)))
 
 
-def _apart(plain: mx.array, packed: mx.array) -> float:
-    """Return the squared difference of arrays relative to the square of the first."""
-    plain, packed = plain.astype(mx.float32), packed.astype(mx.float32)
-    size = mx.square(plain).mean()
-    part: Any = mx.square(plain - packed).mean() / mx.maximum(size, 1e-30)
-    return float(part.item())
+def _apart(plain: Sequence[mx.array], others: Sequence[mx.array]) -> float:
+    """Return the mean squared difference of pairs of arrays relative to the first's square."""
+    parts = []
+    for first, second in zip(plain, others, strict=True):
+        wide = first.astype(mx.float32)
+        size = mx.maximum(mx.square(wide).mean(), 1e-30)
+        parts.append(mx.square(wide - second.astype(mx.float32)).mean() / size)
+    mean: Any = mx.stack(parts).mean()
+    return float(mean.item())
 
 
 def _fits_twice(arrays: Iterable[mx.array]) -> bool:
