@@ -159,9 +159,7 @@ class _Rounding:
                 self.done[path] = self.model.clipped(path)
             yield path, self.done[path]
         if missed:
-            self.model.on_note(
-                f"Rounded without calibration, which did not reach them: {', '.join(missed)}."
-            )
+            self.model.on_note(f"Rounded to the nearest, without calibration: {', '.join(missed)}.")
 
     def _matrices(
         self, group: list[str], inputs: mx.array, before: mx.array | None
@@ -197,7 +195,8 @@ def fitted(
         forms: how each layer is packed, by path; those not named stay as they are.
         rows: calibration tokens, each [B, T].
         on_note: takes sentences worth knowing.
-        on_block: is called after each block; what it raises ends the walk.
+        on_block: is called after each block, or each layer without calibration; what it raises
+            ends the walk.
         reopen: returns the same model anew, with lazy weights; used where the embedding is the
             head too, whose inputs are computed beforehand. None: the weights stay in memory then.
 
@@ -215,7 +214,7 @@ def fitted(
     )
     _say_modes(forms, modules, on_note)
     if blocks is None or all(forms[path].mode != "affine" for path in modules):
-        yield from _without_calibration(known)
+        yield from _without_calibration(known, on_block)
         return
     tokens = _one_length(rows, on_note)
     original = _begin(blocks, tokens)
@@ -230,14 +229,16 @@ def fitted(
     yield from _outside(known, head, original, ours)
 
 
-def _without_calibration(known: _Model) -> Iterator[tuple[str, Packed]]:
+def _without_calibration(known: _Model, on_block: OnBlock) -> Iterator[tuple[str, Packed]]:
     if known.blocks is None:
         known.on_note(
             "The layers of this architecture are not a plain row: weights are rounded without "
             "calibration."
         )
-    for path in known.modules:
+    for index, (path, module) in enumerate(known.modules.items()):
         yield path, known.clipped(path)
+        module.weight = mx.zeros((0,))
+        on_block(index + 1, len(known.modules))
 
 
 def _through(
