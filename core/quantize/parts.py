@@ -31,8 +31,15 @@ LENGTH = 256
 _HELD_SHARE = 0.5  # of the budget: what a float32 copy of the model may take
 
 
-def rotate_source(recipe: Recipe, source: Source) -> tuple[Source, tuple[str, ...]]:
+def rotate_source(
+    recipe: Recipe, source: Source, *, values: bool | None = None
+) -> tuple[Source, tuple[str, ...]]:
     """Return a source with rotated weights, lazily, and what is worth knowing.
+
+    Args:
+        recipe: what was chosen.
+        source: the model as it is.
+        values: `Source.rotates_values` of the same model before; None: it is tried.
 
     Raises:
         UsageProblem: its architecture cannot be rotated.
@@ -40,8 +47,11 @@ def rotate_source(recipe: Recipe, source: Source) -> tuple[Source, tuple[str, ..
     from core.quantize.rotate.rotating import rotate
 
     unread = [extra.name for extra in source.extras]
-    rotated = rotate(source.model, source.config, seed=recipe.rotation_seed, unread=unread)
-    return replace(source, model=rotated.model, config=rotated.config), rotated.notes
+    made = rotate(
+        source.model, source.config, seed=recipe.rotation_seed, unread=unread, values=values
+    )
+    rotated = replace(source, model=made.model, config=made.config, rotates_values=made.values)
+    return rotated, made.notes
 
 
 def choose_forms(opened: Opened) -> Plan:
