@@ -61,7 +61,7 @@ def test_the_output_stays_the_same_in_float64(name: str, small: bool) -> None:
         for path, array in tree_flatten(rotated.model.parameters())
         if not _same(array, dict(tree_flatten(model.parameters())).get(path))
     ]
-    assert len(changed) >= (4 if small else 20)
+    assert len(changed) >= (4 if small else 15)
     after = logits(rotated.model, rotated.config, _TEXT)
     assert np.abs(after - before).max() < 1e-6 * np.abs(before).max()
 
@@ -110,7 +110,7 @@ def test_outliers_shrink_and_four_bits_lose_less() -> None:
         layer.self_attn.v_proj.weight[5] *= 30
         layer.input_layernorm.weight[3] = 20
     rotated = rotate(model, config, seed=1).model
-    for path in ("mlp.down_proj", "self_attn.v_proj", "self_attn.q_proj"):
+    for path in ("mlp.down_proj", "self_attn.o_proj", "self_attn.v_proj"):
         assert _peak(rotated, path) < 0.5 * _peak(model, path)
     tokens = mx.array([_TEXT])
     losses = []
