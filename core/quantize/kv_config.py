@@ -209,7 +209,7 @@ class _Measure:
 
     def _logits(self, tokens: mx.array, caches: list[Any]) -> mx.array:
         logits = self._model(tokens, cache=caches).astype(mx.float32)
-        made = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
+        made: mx.array = logits - mx.logsumexp(logits, axis=-1, keepdims=True)
         mx.eval(made)
         return made
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from core.quantize.open import Opened
     from core.quantize.plan import Plan
     from core.quantize.resume import Key
+    from core.quantize.rotate.rotating import Rotated
     from core.quantize.source import Source
     from core.quantize.write import Packed
 
@@ -53,17 +54,27 @@ class Chosen:
     """The sweep and the knapsack."""
 
 
-def rotate_source(recipe: Recipe, source: Source) -> tuple[Source, tuple[str, ...]]:
-    """Return a source with rotated weights, lazily, and what is worth knowing.
+def rotate_source(recipe: Recipe, source: Source, *, values: bool | None = None) -> Rotated:
+    """Return a source's model with rotated weights, lazily.
+
+    Args:
+        recipe: says how.
+        source: the model.
+        values: `Rotated.values` of the same source before, which then is not tried again.
 
     Raises:
         UsageProblem: its architecture cannot be rotated.
     """
     from core.quantize.rotate.rotating import rotate
 
-    unread = [extra.name for extra in source.extras]
-    rotated = rotate(source.model, source.config, seed=recipe.rotation_seed, unread=unread)
-    return replace(source, model=rotated.model, config=rotated.config), rotated.notes
+    return rotate(
+        source.model,
+        source.config,
+        seed=recipe.rotation_seed,
+        small=recipe.rotation_form == "values",
+        unread=[extra.name for extra in source.extras],
+        values=values,
+    )
 
 
 def choose_forms(opened: Opened, key: Key) -> Chosen:
@@ -79,7 +90,8 @@ def choose_forms(opened: Opened, key: Key) -> Chosen:
     recipe = opened.recipe
     calibration = _calibration(opened)
     some = _for_sweep(calibration, recipe)
-    prepared = f"rotated by seed {recipe.rotation_seed}" if recipe.rotate_weights else ""
+    rotated = f"{recipe.rotation_form} rotated by seed {recipe.rotation_seed}"
+    prepared = rotated if recipe.rotate_weights else ""
     mixed = mix_forms(
         opened.plan,
         opened.source.model,

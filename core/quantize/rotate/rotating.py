@@ -81,7 +81,8 @@ def rotate(
     Raises:
         UsageProblem: the model cannot be rotated in this form.
     """
-    check_rotation(config, small=small)
+    if not small:
+        _refuse_family(config)
     try:
         _refuse_quantized(model)
         if small:
@@ -91,22 +92,33 @@ def rotate(
         raise _refusal(config, str(why), small=small) from why
 
 
-def check_rotation(config: Mapping[str, Any], *, small: bool = False) -> None:
+def check_rotation(
+    config: Mapping[str, Any], *, small: bool = False, text_only: bool = False
+) -> None:
     """Refuse what config.json alone shows to be impossible.
+
+    Args:
+        config: the model's config.json.
+        small: only values are to be rotated, of which a configuration shows too little.
+        text_only: tensors of vision and audio will be left out.
 
     Raises:
         UsageProblem: the residual form is wanted, and the architecture does not allow it.
     """
     if small:
         return
+    _refuse_family(config)
+    for key in () if text_only else ("vision_config", "audio_config"):
+        if config.get(key):
+            why = f"it has {key.removesuffix('_config')} tensors, which feed the residual stream"
+            raise _refusal(config, why, small=False)
+
+
+def _refuse_family(config: Mapping[str, Any]) -> None:
     text = config.get("text_config")
     names = [config.get("model_type"), text.get("model_type") if isinstance(text, dict) else None]
     for name in names:
         if why := _REFUSED.get(str(name)):
-            raise _refusal(config, why, small=False)
-    for key in ("vision_config", "audio_config"):
-        if config.get(key):
-            why = f"it has {key.removesuffix('_config')} tensors, which feed the residual stream"
             raise _refusal(config, why, small=False)
 
 
@@ -289,5 +301,5 @@ def _counted(steps: Steps, what: str, seed: int) -> str:
 def _refusal(config: Mapping[str, Any], why: str, *, small: bool) -> UsageProblem:
     name = printable(str(config.get("model_type")))
     what = "The value channels" if small else "The residual stream"
-    hint = "Do without a rotation." if small else "Rotate value channels only, or do without."
+    hint = "Leave out rotate_weights." if small else "Use the rotation_form values, or none."
     return UsageProblem(f"{what} of {name} cannot be rotated: {why}.", hint=hint)

@@ -47,7 +47,8 @@ def difference(original: Any, rotated: Any) -> float:
         apart = mx.max(mx.abs(before - after), axis=-1) / mx.std(before, axis=-1)  # [T]
         if not bool(mx.all(mx.isfinite(apart)).item()):
             return float("nan")
-        return float(mx.sort(apart)[int(_AGREEING * (_TOKENS - 1))].item())
+        found: list[float] = mx.sort(apart).tolist()  # type: ignore[assignment]
+        return found[int(_AGREEING * (_TOKENS - 1))]
 
 
 def _logits(model: Any, tokens: mx.array, chosen: Sequence[int]) -> mx.array:
