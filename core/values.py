@@ -113,6 +113,26 @@ class Names:
         return names
 
 
+@dataclass(frozen=True)
+class WholeNumbers:
+    """Reads whole numbers within a range: a list of them, or one text with commas between."""
+
+    low: int
+    high: int
+
+    def __call__(self, raw: Any, /) -> tuple[int, ...]:
+        """Return the numbers, each once."""
+        given = raw.split(",") if isinstance(raw, str) else raw
+        read = WholeNumber(self.low, self.high)
+        try:
+            numbers = tuple(dict.fromkeys(map(read, given)))
+        except (TypeError, ValueError):
+            numbers = ()
+        if not numbers:
+            raise ValueError(f"a list of whole numbers from {self.low} to {self.high}")
+        return numbers
+
+
 def _parsed(kind: type[int] | type[float], raw: Any, wanted: str) -> Any:
     """Return a text as a number, and anything else as it is."""
     if not isinstance(raw, str):

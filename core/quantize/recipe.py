@@ -11,7 +11,7 @@ from typing import Any
 
 from core.fields import FieldTable, choice
 from core.quantize.form import MODES
-from core.values import Choice, Names, Number, Switch, Text, WholeNumber
+from core.values import Choice, Names, Number, Switch, Text, WholeNumber, WholeNumbers
 
 ROUTER_BITS = 8
 """Least width of routers and of the gates of shared experts, unless an override says otherwise."""
@@ -30,8 +30,8 @@ class Recipe:
     target_bpw: float | None = choice(
         None, Number(1, 16), "Mixed precision: bits per weight of the whole model, scales included."
     )
-    candidate_bits: tuple[str, ...] = choice(
-        ("2", "3", "4", "8"), Names(), "Widths that mixed precision chooses from."
+    candidate_bits: tuple[int, ...] = choice(
+        (2, 3, 4, 8), WholeNumbers(2, 8), "Widths that mixed precision chooses from."
     )
     reference: str = choice(
         "bf16",
