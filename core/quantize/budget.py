@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from core.errors import DoesNotFit, NotFound, UsageProblem
+from core.errors import DoesNotFit, UsageProblem
 from core.fit.assess import Assessor, Question
 from core.fit.candidate import candidate_of, read_files
 from core.fit.quantized import (
@@ -20,8 +20,8 @@ from core.fit.quantized import (
 )
 from core.fit.weights import is_embedding, weigh
 from core.quantize.form import MODES, WIDTHS, Form, checked_form
+from core.quantize.inspect import local_model
 from core.quantize.recipe import ROUTER_BITS, Recipe
-from core.registry.resolve import find_starter, resolve_model
 from core.units import format_bytes, parse_bytes
 
 if TYPE_CHECKING:
@@ -166,18 +166,9 @@ def _budget(recipe: Recipe) -> int:
 
 
 def _local_files(recipe: Recipe, settings: Settings, paths: Paths) -> ModelFiles:
-    name = recipe.model_id
-    if name is None:
+    if recipe.model_id is None:
         raise UsageProblem("A quantization needs model_id.")
-    if name != "starter":
-        folders = settings.model_folders
-        return read_files(resolve_model(name, hub_cache=paths.hub_cache, model_folders=folders))
-    if (found := find_starter(hub_cache=paths.hub_cache)) is None:
-        raise NotFound(
-            "The starter model is not on this machine yet.",
-            hint="`mlxbun download starter` fetches it.",
-        )
-    return read_files(found)
+    return read_files(local_model(recipe.model_id, paths=paths, settings=settings))
 
 
 def _said(found: Assessment, bits: int) -> str:
