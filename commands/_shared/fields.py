@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Optional, TypeVar
 import typer
 
 from core.fields import read_table_file
-from core.values import Names, Number, Switch, WholeNumber, WholeNumbers
+from core.values import Names, Number, Switch, WholeNumber
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,6 @@ _KINDS: dict[type, Any] = {
     Number: float,
     Switch: bool,
     Names: list[str],
-    WholeNumbers: list[str],
 }
 _METAVARS: dict[str, str | None] = {str(int): "N", str(float): "X", str(bool): None}
 

@@ -67,6 +67,11 @@ class Uploads:
             work = start_upload(plan, paths=paths, environ=environ, cancel=cancel)
             return work.result().url
 
+    @property
+    def running(self) -> int:
+        """How many run."""
+        return len(self._running)
+
     def cancel(self) -> None:
         """End all of them, and start no more. Returns at once."""
         with self._changed:

@@ -198,7 +198,8 @@ def _mean_form(files: ModelFiles, wanted: Wanted, recipe: Recipe) -> Width:
 
     Sizes are linear in it: two of them tell.
     """
-    widths = (min(recipe.candidate_bits), max(recipe.candidate_bits))
+    candidates = sorted(map(int, recipe.candidate_bits))
+    widths = (candidates[0], candidates[-1])
     group = wanted.form.group_size
     reached = [
         bits_per_weight(

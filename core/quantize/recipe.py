@@ -11,7 +11,7 @@ from typing import Any
 
 from core.fields import FieldTable, choice
 from core.quantize.form import MODES
-from core.values import Choice, Names, Number, Switch, Text, WholeNumber, WholeNumbers
+from core.values import Choice, Names, Number, Switch, Text, WholeNumber
 
 ROUTER_BITS = 8
 """Least width of routers and of the gates of shared experts, unless an override says otherwise."""
@@ -30,12 +30,12 @@ class Recipe:
     target_bpw: float | None = choice(
         None, Number(1, 16), "Mixed precision: bits per weight of the whole model, scales included."
     )
-    candidate_bits: tuple[int, ...] = choice(
-        (2, 3, 4, 8), WholeNumbers(2, 8), "Widths that mixed precision chooses from."
+    candidate_bits: tuple[str, ...] = choice(
+        ("2", "3", "4", "8"), Names(numbers=True), "Widths that mixed precision chooses from."
     )
     reference: str = choice(
         "bf16",
-        Text(),
+        Text(numbers=True),
         "What the sensitivity of layers is measured against: bf16, or a uniform width.",
     )
     calibration_mix: str = choice(
