@@ -194,7 +194,7 @@ def _outcomes(
                 model_folders=settings.model_folders,
                 remote=asked.remote,
             )
-            files, quantizing = _quantized(files, asked, session)
+            files, quantizing = _quantized(files, asked, session, settings)
             candidate = candidate_of(files)
             assessor = Assessor(candidate, figures=figures, shelf=shelf)
             found = tuple(assessor.assess(host, asked.question) for host in asked.hosts)
@@ -205,7 +205,7 @@ def _outcomes(
 
 
 def _quantized(
-    files: ModelFiles, asked: _Asked, session: Session
+    files: ModelFiles, asked: _Asked, session: Session, settings: Settings
 ) -> tuple[ModelFiles, Quantizing | None]:
     """Return the files of a model as they are asked about, and the quantization, if any."""
     if asked.wanted is None:
@@ -216,7 +216,7 @@ def _quantized(
         files,
         asked.wanted,
         hub_cache=session.paths.hub_cache,
-        memory_bytes=asked.hosts[0].usable_bytes,
+        memory_bytes=_here(session, settings).usable_bytes,
     )
 
 

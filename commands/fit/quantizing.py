@@ -73,9 +73,10 @@ def quantizing_words(found: Quantizing) -> dict[str, str]:
     disk = f"{format_bytes(making.disk_bytes)} of disk ({format_bytes(found.free_bytes)} free)"
     memory = f"about {format_bytes(making.memory_bytes)} of memory"
     lacking = "" if found.is_possible else ": too much for this machine"
+    form = "mixed precision" if found.form.endswith("bpw") else found.form
     again = "; needs --allow-requantize" if found.packed_already else ""
     return {
-        "quantized": f"{found.form}, {found.bits_per_weight:.2f} bits per weight",
+        "quantized": f"{form}, {found.bits_per_weight:.2f} bits per weight",
         "quantizing": f"{disk}, {memory}{lacking}{again}",
     }
 

@@ -30,7 +30,7 @@ _FLOATS = ("F32", "F16", "BF16")
 _ROUTER = re.compile(
     r"(^|\.)(gate|router|router\.layer|shared_expert_gate|shared_experts_gate)\.weight$"
 )
-_CONVOLUTION = re.compile(r"(^|\.|_)conv\w*\.")
+_CONVOLUTION = re.compile(r"(^|\.|_)conv\w*\.weight$")
 _STACKED = re.compile(r"(^|\.)experts\.\w+$")  # Llama 4 and gpt-oss name no `.weight` there
 
 

@@ -49,7 +49,7 @@ class Wanted:
 
     def __str__(self) -> str:
         if self.target_bpw is not None:
-            return f"{self.target_bpw:g} bits per weight"
+            return f"{self.target_bpw:g}bpw"
         return f"{self.form.bits}-bit" if self.form.mode == "affine" else self.form.mode
 
 
