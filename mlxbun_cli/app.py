@@ -21,6 +21,7 @@ from commands.chat import chat
 from commands.config import config_app
 from commands.doctor import doctor
 from commands.download import download
+from commands.eval import evaluate
 from commands.fit import fit
 from commands.fuse import fuse
 from commands.gc import gc
@@ -91,6 +92,7 @@ for verb in (
     doctor,
 ):
     app.command(cls=Verb)(verb)
+app.command("eval", cls=Verb)(evaluate)
 app.add_typer(adapters_app, name="adapters")
 app.add_typer(jobs_app, name="jobs")
 app.add_typer(config_app, name="config")

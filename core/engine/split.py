@@ -16,6 +16,8 @@ Head = Callable[[mx.array], mx.array]
 """Hidden states [N, D] to logits [N, V]."""
 
 _PROBE = 5  # tokens that the split is checked with
+_CHUNK_BYTES = 16 * 10**6
+_LEAST_CHUNK = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +58,11 @@ def split_model(model: Any) -> Split:
                     body=inner, head=head, layers=layers, known=True, vocabulary=vocabulary
                 )
     return Split(body=model, head=_same, layers=row_of(model), known=False, vocabulary=vocabulary)
+
+
+def chunk_tokens(vocabulary: int) -> int:
+    """Return how many tokens' float32 logits take 16 MB."""
+    return max(_LEAST_CHUNK, _CHUNK_BYTES // (4 * vocabulary))
 
 
 def row_of(model: Any) -> list[Any]:
