@@ -29,6 +29,7 @@ from commands.generate import generate
 from commands.jobs import jobs_app
 from commands.ls import ls
 from commands.ps import ps
+from commands.quantize import quantize
 from commands.serve import serve
 from commands.stop import stop
 from commands.train import train
@@ -85,6 +86,7 @@ for verb in (
     gc,
     upload,
     train,
+    quantize,
     fuse,
     bench,
     ps,

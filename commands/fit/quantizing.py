@@ -60,7 +60,7 @@ def quantized_files(
     return made, Quantizing(
         form=str(wanted),
         bits_per_weight=bits_per_weight(made),
-        making=making_of(files, made),
+        making=making_of(files, made, wanted),
         free_bytes=shutil.disk_usage(place).free,
         memory_bytes=memory_bytes,
         packed_already=any(tensor.name.endswith(".scales") for tensor in files.tensors),

@@ -68,7 +68,7 @@ FIELDS = FieldOptions(
 ModelArgument = Annotated[
     str | None,
     typer.Argument(
-        metavar="[MODEL]",
+        metavar="MODEL",
         autocompletion=completion.models,
         help="A folder, a repo id, or a part of one; without it, the one in --recipe.",
     ),

@@ -17,7 +17,6 @@ from core.fit.weights import (
     Tensor,
     group_size_of,
     is_left_out,
-    layer_of,
     quantization_of,
 )
 
@@ -31,6 +30,7 @@ _ROUTER = re.compile(
     r"(^|\.)(gate|router|router\.layer|shared_expert_gate|shared_experts_gate)\.weight$"
 )
 _CONVOLUTION = re.compile(r"(^|\.|_)conv\w*\.weight$")
+_EXPERT = re.compile(r"(^|\.)experts\.\d+\.")
 _STACKED = re.compile(r"(^|\.)experts\.\w+$")  # Llama 4 and gpt-oss name no `.weight` there
 
 
@@ -72,7 +72,7 @@ class Making:
     disk_bytes: int
     """The files that are written."""
     memory_bytes: int
-    """The widest moment: one layer as it is and packed, and one matrix of it in float32."""
+    """The widest moment of packing: the largest tensor twice, and packed."""
 
 
 Choose = Callable[[Tensor], "Packed | None"]
@@ -141,15 +141,23 @@ def making(source: ModelFiles, made: ModelFiles) -> Making:
         source: the model as it is.
         made: as `quantized` returned it.
     """
-    layers: dict[int | str, int] = defaultdict(int)
-    for tensor in (*source.tensors, *made.tensors):
-        layer = layer_of(tensor.name)
-        layers[tensor.name.rpartition(".")[0] if layer is None else layer] += tensor.nbytes
-    largest = max((prod(t.shape) for t in unpacked(source) if is_packable(t)), default=0)
+    sizes: dict[str, int] = defaultdict(int)
+    for tensor in unpacked(source):
+        if is_packable(tensor):
+            sizes[_stack_of(tensor.name)] += 2 * tensor.nbytes
+    for tensor in made.tensors:
+        if (stack := _stack_of(tensor.name)) in sizes:
+            sizes[stack] += tensor.nbytes
     return Making(
         disk_bytes=sum(tensor.nbytes for tensor in made.tensors),
-        memory_bytes=max(layers.values(), default=0) + 4 * largest,
+        memory_bytes=max(sizes.values(), default=0),
     )
+
+
+def _stack_of(name: str) -> str:
+    """Return what a tensor is called once it is loaded: experts are stacked, scales go along."""
+    base, _, last = _EXPERT.sub(r"\1experts.", name).rpartition(".")
+    return base if last in ("weight", "scales", "biases") else f"{base}.{last}"
 
 
 def _unpacked(

@@ -166,12 +166,6 @@ def is_embedding(name: str) -> bool:
     return _EMBEDDING.search(name) is not None
 
 
-def layer_of(name: str) -> int | None:
-    """Return the number of the layer that a tensor belongs to; None: it belongs to none."""
-    found = _LAYER.search(name)
-    return int(found[1][:9]) if found else None
-
-
 def vocabulary_rows(tensors: Iterable[Tensor]) -> int | None:
     """Return how many token ids a model has rows for; None: no embedding was found.
 

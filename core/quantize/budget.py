@@ -93,9 +93,15 @@ def packed_as(files: ModelFiles, wanted: Wanted, recipe: Recipe | None = None) -
     return quantized(files, _choice(recipe, form), called=str(wanted))
 
 
-def making_of(files: ModelFiles, made: ModelFiles) -> Making:
-    """Return what it takes to make `made`, which `packed_as` returned, of a model."""
-    return making(files, made)
+def making_of(files: ModelFiles, made: ModelFiles, wanted: Wanted) -> Making:
+    """Return what it takes to make `made`, which `packed_as` returned, of a model.
+
+    Mixed precision is compared with the uniform model of its size, which takes the same disk.
+    """
+    found = making(files, made)
+    if wanted.target_bpw is None:
+        return found
+    return replace(found, disk_bytes=2 * found.disk_bytes)
 
 
 def bits_per_weight(files: ModelFiles) -> float:
@@ -152,11 +158,6 @@ class WidthChosen:
 
 def _budget(recipe: Recipe) -> int:
     """Return the bytes that a model is to fit."""
-    for name in ("bits", "target_bpw", "dequantize"):
-        if getattr(recipe, name):
-            raise UsageProblem(
-                f"fit chooses the width, and {name} names one.", hint="Leave one of them out."
-            )
     try:
         return parse_bytes(str(recipe.fit))
     except ValueError:
@@ -198,8 +199,7 @@ def _mean_form(files: ModelFiles, wanted: Wanted, recipe: Recipe) -> Width:
 
     Sizes are linear in it: two of them tell.
     """
-    candidates = sorted(map(int, recipe.candidate_bits))
-    widths = (candidates[0], candidates[-1])
+    widths = (recipe.candidates[0], recipe.candidates[-1])
     group = wanted.form.group_size
     reached = [
         bits_per_weight(

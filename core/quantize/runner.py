@@ -6,11 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from core.jobs.run import Outcome
-from core.jobs.stop import Cancelled
-from core.quantize.budget import with_width
+from core.quantize.begin import make_ready
+from core.quantize.checks import look
 from core.quantize.events import event_as_json
+from core.quantize.inspect import local_model
 from core.quantize.recipe import make_recipe
-from core.quantize.run import check_quantize, run_quantize
+from core.quantize.resume import key_of
+from core.quantize.run import run_quantize
+from core.quantize.told import result_as_json
 from core.settings import settings_of
 
 if TYPE_CHECKING:
@@ -51,9 +54,7 @@ def run(job: JobRun) -> Outcome:
         on_event=tell,
         should_stop=lambda: job.is_cancelled,
     )
-    if result.ended == "stopped":
-        raise Cancelled
-    return Outcome(output_dir=str(result.folder), summary=result.as_json())
+    return Outcome(output_dir=str(result.folder), summary=result_as_json(result))
 
 
 def check(
@@ -68,13 +69,17 @@ def check(
         environ: the variables of the job's process.
 
     Raises:
-        MlxbunError: as `check_quantize`, or the recipe is wrong.
+        MlxbunError: as `make_ready`, or the recipe is wrong, or the starter is not here.
     """
     settings = settings_of(paths, environ)
     asked = make_recipe(fields)
-    recipe = with_width(asked, host=host, settings=settings, paths=paths).recipe
-    plan = check_quantize(recipe, settings=settings, paths=paths)
+    ready = make_ready(asked, find_host=lambda: host, settings=settings, paths=paths)
+    outlook = ready.outlook
+    if outlook is None:
+        model = local_model(str(asked.model_id), paths=paths, settings=settings)
+        outlook = look(ready.recipe, model, hub_cache=paths.hub_cache)
+    commit = key_of(ready.recipe, outlook.model.folder).commit
     config = {name: value for name, value in fields.items() if name != "fit" and value is not None}
     if asked.fit is not None:
-        config["bits"] = recipe.bits
-    return Checked(config=config, output_dir=str(plan.folder))
+        config["bits"] = ready.recipe.bits
+    return Checked(config=config, output_dir=str(outlook.target.snapshot(commit)))

@@ -1,0 +1,65 @@
+"""What is decided and refused before a quantization waits for anything, by headers alone.
+
+For a command and a job alike. Imports no arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.fit.candidate import read_files
+from core.quantize.budget import Wanted, packed_as, with_width
+from core.quantize.calibration import check_calibration
+from core.quantize.checks import check_quantize, require_supported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from core.fit.host import Host
+    from core.paths import Paths
+    from core.quantize.checks import Outlook
+    from core.quantize.recipe import Recipe
+    from core.settings import Settings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """A quantization that nothing speaks against so far."""
+
+    recipe: Recipe
+    """What was chosen, with the width that `fit` asked for."""
+    outlook: Outlook | None
+    """What the headers tell; None: the model is the starter, which may have to be fetched."""
+    note: str | None
+    """Which width `fit` has chosen, in one sentence; None: it was not asked."""
+
+
+def make_ready(
+    recipe: Recipe, *, find_host: Callable[[], Host], settings: Settings, paths: Paths
+) -> Ready:
+    """Refuse a quantization that cannot begin, and choose its width where `fit` asks for that.
+
+    Args:
+        recipe: what was chosen.
+        find_host: returns this machine; called only for `fit`.
+        settings: the merged settings.
+        paths: our folders and the Hugging Face cache.
+
+    Raises:
+        MlxbunError: as `check_quantize` and `with_width`; an architecture that mlx-lm does not
+            load; a target that is out of reach; calibration text that cannot be used.
+    """
+    note = None
+    if recipe.fit is not None:
+        chosen = with_width(recipe, host=find_host(), settings=settings, paths=paths)
+        recipe, note = chosen.recipe, chosen.note
+    outlook = check_quantize(recipe, settings=settings, paths=paths)
+    if outlook is not None:
+        require_supported(outlook.model)
+        if recipe.target_bpw is not None:
+            wanted = Wanted(form=recipe.form, target_bpw=recipe.target_bpw)
+            packed_as(read_files(outlook.model), wanted, recipe)
+    if recipe.calibrates:
+        check_calibration(recipe.calibration_mix)
+    return Ready(recipe=recipe, outlook=outlook, note=note)
