@@ -28,6 +28,7 @@ from commands.gc import gc
 from commands.generate import generate
 from commands.jobs import jobs_app
 from commands.ls import ls
+from commands.perplexity import perplexity
 from commands.ps import ps
 from commands.quantize import quantize
 from commands.serve import serve
@@ -89,6 +90,7 @@ for verb in (
     quantize,
     fuse,
     bench,
+    perplexity,
     ps,
     stop,
     doctor,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from commands._shared.console import Console
     from core.evals.answers import AnswerComparison
     from core.evals.run import Evaluated, Verified
+    from core.evals.verify import Claim
 
 _ANSWERS = {"what": "ANSWERS", "original": "ORIGINAL", "model": "MODEL"}
 
@@ -56,8 +58,15 @@ def verified_as_json(found: Verified) -> dict[str, Any]:
         "model": found.model.model_id,
         "table": table_as_json(found.table),
         "holds": all(claim.holds for claim in found.claims),
-        "claims": [asdict(claim) for claim in found.claims],
+        "claims": [_claim(claim) for claim in found.claims],
     }
+
+
+def _claim(claim: Claim) -> dict[str, Any]:
+    """Return a claim as JSON has it: null for what is unbounded."""
+    found = asdict(claim)
+    bounded = {name: found[name] for name in ("claimed", "found") if math.isfinite(found[name])}
+    return found | {"claimed": None, "found": None} | bounded
 
 
 def _show_answers(found: AnswerComparison, console: Console) -> None:

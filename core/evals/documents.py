@@ -10,9 +10,10 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from itertools import zip_longest
+from itertools import islice, zip_longest
+from random import Random
 from stat import S_ISREG
 from typing import TYPE_CHECKING, Any
 
@@ -166,7 +167,7 @@ def token_rows(documents: Sequence[Document], tokenizer: Tokenizer, *, length: i
 
 
 def choose_rows(rows: TokenRows, count: int) -> TokenRows:
-    """Return some sequences, taken from the domains in turn.
+    """Return the first sequences, taken from the domains in turn.
 
     Args:
         rows: all of them.
@@ -176,12 +177,27 @@ def choose_rows(rows: TokenRows, count: int) -> TokenRows:
     for index, domain in enumerate(rows.domains):
         by_domain[domain].append(index)
     turns = (i for turn in zip_longest(*by_domain.values()) for i in turn if i is not None)
-    chosen = sorted([index for _, index in zip(range(count), turns, strict=False)])
-    return TokenRows(
-        rows=tuple(rows.rows[i] for i in chosen),
-        domains=tuple(rows.domains[i] for i in chosen),
-        digest=rows.digest,
-        notes=rows.notes,
+    return _some(rows, sorted(islice(turns, count)))
+
+
+def sample_rows(rows: TokenRows, count: int, *, seed: int) -> TokenRows:
+    """Return a random sample of sequences, in their order.
+
+    Args:
+        rows: all of them.
+        count: how many; -1, or more than there are: all.
+        seed: the same one chooses the same sequences.
+    """
+    if not 0 <= count < len(rows.rows):
+        return rows
+    return _some(rows, sorted(Random(seed).sample(range(len(rows.rows)), count)))
+
+
+def _some(rows: TokenRows, indices: Sequence[int]) -> TokenRows:
+    return replace(
+        rows,
+        rows=tuple(rows.rows[index] for index in indices),
+        domains=tuple(rows.domains[index] for index in indices),
     )
 
 
@@ -318,9 +334,9 @@ def _texts(value: Any) -> Iterator[str]:
         if isinstance(each, str):
             yield each
         elif isinstance(each, Mapping):
-            waiting.extend(reversed(each.values()))
+            waiting.extend(reversed(list(each.values())))
         elif isinstance(each, Sequence):
-            waiting.extend(reversed(each))
+            waiting.extend(reversed(list(each)))
 
 
 def _labelled(example: Conversation) -> str:

@@ -176,7 +176,7 @@ class _Work:
                 hint="Compare models with the same tokenizer.",
             )
         size = size if self.vocabulary is None else min(size, self.vocabulary)
-        highest = max(int(row.max().item()) for row in self.text.rows)
+        highest = max(int(np.array(row).max()) for row in self.text.rows)
         if highest >= size:
             raise UsageProblem(
                 f"The text has the token {highest}, but {subject.name} has the tokens 0 to "

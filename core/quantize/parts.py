@@ -6,7 +6,7 @@ Everything is imported when it is needed: a plain uniform run uses none of it.
 # ruff: noqa: ARG001 - what is not built yet takes what it will need
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from core.errors import MlxbunError
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from core.provenance import EvalFigure
+    from core.evals.table import ProofTable
     from core.quantize.open import Opened
     from core.quantize.plan import Plan
     from core.quantize.source import Source
@@ -44,27 +44,19 @@ def fitted_packs(opened: Opened, plan: Plan) -> Iterator[Packed] | None:
     return None
 
 
-def prove(opened: Opened, folders: Mapping[str, Path]) -> Any | None:
-    """Return the table that compares written models with the original; None: there is none.
+def prove(opened: Opened, folders: Mapping[str, Path]) -> ProofTable:
+    """Return the table that compares written models with the original.
 
     Args:
         opened: the run.
         folders: of written models, by what they are called: `mixed`, `uniform`.
 
     Raises:
-        MlxbunError: the thresholds are not met.
+        MlxbunError: a model cannot be computed.
     """
-    return None
+    from core.quantize.proof import prove as measured
 
-
-def kl_of(table: Any, name: str) -> float:
-    """Return the mean KL divergence of a candidate in a table, in nats a token."""
-    raise _missing("the proof")
-
-
-def figures_of(table: Any, name: str | None) -> tuple[EvalFigure, ...]:
-    """Return a table's figures of the model that is published; None: of the first one."""
-    raise _missing("the proof")
+    return measured(opened, folders)
 
 
 def write_kv_config(opened: Opened, folder: Path) -> None:

@@ -40,8 +40,8 @@ class Layer:
     """Whether it chooses experts, or weighs a shared one."""
     floor: Form | None = None
     """What the architecture packs it in at least; None: it does not say."""
-    fixed: bool = False
-    """Whether the architecture keeps it unpacked."""
+    fixed: str | None = None
+    """Why the architecture cannot have it packed, as a clause; None: it can."""
     takes_mode: bool = True
     """Whether it can be packed in other modes than affine."""
 
@@ -252,7 +252,7 @@ def _decide(layer: Layer, recipe: Recipe) -> Planned:
     if layer.kind == "embedding" and recipe.embedding_bits is not None:
         form = _form_of_width(recipe.embedding_bits, recipe)
         return _fixed(layer, form, "embedding_bits says so")
-    floor = layer.floor or (_router_floor(layer) if layer.router else None)
+    floor = _floor(layer)
     if recipe.target_bpw is not None:
         return _with_choices(layer, recipe, floor)
     if floor is not None and recipe.form.bits < floor.bits:
@@ -265,8 +265,8 @@ def _reason_to_stay(layer: Layer, recipe: Recipe, *, overridden: bool) -> str | 
     """Return why a layer is not to be packed, as a clause; None: it is."""
     if overridden:
         return "an override keeps them"
-    if layer.fixed:
-        return "mlx-lm keeps them in this architecture"
+    if layer.fixed is not None:
+        return layer.fixed
     if layer.kind == "embedding" and not recipe.quantize_embeddings:
         return "embeddings are not to be packed"
     return None
@@ -307,9 +307,14 @@ def _form_of_width(bits: int, recipe: Recipe) -> Form:
     return checked_form(bits=bits, group_size=None)
 
 
-def _router_floor(layer: Layer) -> Form:
-    group = next((size for size in (64, 32) if layer.fits(size)), 64)
-    return Form(bits=ROUTER_BITS, group_size=group)
+def _floor(layer: Layer) -> Form | None:
+    """Return the least form of a layer, in a group that divides its rows where there is one."""
+    if layer.floor is None and not layer.router:
+        return None
+    floor = layer.floor or Form(bits=ROUTER_BITS, group_size=64)
+    if layer.fits(floor.group_size) or floor.mode != "affine":
+        return floor
+    return next((replace(floor, group_size=size) for size in (64, 32) if layer.fits(size)), floor)
 
 
 def _most_used(layers: Iterable[Planned]) -> Form | None:

@@ -11,7 +11,7 @@ import inspect
 import io
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +24,10 @@ from mlx_lm.utils import _get_classes, dequantize_model, get_total_parameters, l
 
 from core.engine.blame import blaming_files
 from core.engine.loader import refuse_absurd
-from core.errors import BadModelFiles, UsageProblem
+from core.errors import BadModelFiles
 from core.quantize.form import Form
 from core.quantize.plan import Layer, Sums
-from core.registry.files import printable, read_json
+from core.registry.files import read_json
 from core.registry.storage import read_storage
 from core.registry.weights import WEIGHTS, read_header
 
@@ -123,6 +123,9 @@ def describe(model: Any) -> tuple[list[Layer], Sums]:
         for path, module in leaf_modules(model)
         if hasattr(module, "to_quantized")
     ]
+    if not _takes_packed_embeddings(model):
+        why = "mlx-lm reads the numbers of this architecture's embedding itself"
+        layers = [replace(x, fixed=why) if x.kind == "embedding" else x for x in layers]
     nbytes = tree_reduce(
         lambda sum_, leaf: sum_ + leaf.nbytes if isinstance(leaf, mx.array) else sum_, model, 0
     )
@@ -139,8 +142,8 @@ def _layer(path: str, module: Any, predicate: Any) -> Layer:
     floor = None
     if isinstance(asked, dict):
         floor = Form(
-            bits=asked["bits"],
-            group_size=asked["group_size"],
+            bits=asked.get("bits", 4),
+            group_size=asked.get("group_size", 64),
             mode=asked.get("mode", "affine"),
         )
     kind: Any = "linear"
@@ -155,9 +158,35 @@ def _layer(path: str, module: Any, predicate: Any) -> Layer:
         item_bytes=module.weight.dtype.size,
         router=kind == "linear" and bool(_ROUTER.search(path)),
         floor=floor,
-        fixed=not asked,
+        fixed=None if asked else "mlx-lm keeps them in this architecture",
         takes_mode="mode" in inspect.signature(module.to_quantized).parameters,
     )
+
+
+def _takes_packed_embeddings(model: Any) -> bool:
+    """Return whether an architecture can be called when its embeddings are packed.
+
+    Some multiply with the embedding's weight where the head is tied. Nothing is computed: MLX
+    finds shapes that do not go together as it builds the graph.
+    """
+    plain = [(p, m) for p, m in leaf_modules(model) if isinstance(m, nn.Embedding)]
+    packed = [
+        (path, module.to_quantized(group_size=32, bits=4))
+        for path, module in plain
+        if module.weight.shape[-1] % 32 == 0
+    ]
+    model.update_modules(tree_unflatten(packed))
+    works = _can_be_called(model)
+    model.update_modules(tree_unflatten(plain))
+    return works or not _can_be_called(model)
+
+
+def _can_be_called(model: Any) -> bool:
+    try:
+        model(mx.array([[0, 1]]))
+    except Exception:  # foreign code, called in a way it may not know
+        return False
+    return True
 
 
 def _packing_of(folder: Path, config: Mapping[str, Any]) -> str | None:
@@ -310,17 +339,3 @@ def _data_begin(file: Path) -> int:
 
 def _files(folder: Path) -> list[Path]:
     return sorted(folder.glob(WEIGHTS))
-
-
-def require_unpacked(source: Source, *, allow: bool, model_id: str) -> None:
-    """Refuse a source that is quantized already, unless that is accepted.
-
-    Raises:
-        UsageProblem: it is.
-    """
-    if source.packed_as is not None and not allow:
-        raise UsageProblem(
-            f"{printable(model_id)} is quantized already ({source.packed_as}).",
-            hint="Choose the original model, or accept the loss of quantizing twice with "
-            "--allow-requantize.",
-        )

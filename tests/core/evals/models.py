@@ -51,10 +51,17 @@ def forms(packed: Subject, *, bits: int) -> dict[str, dict[str, Any]]:
     return {path: {"bits": bits, "group_size": 32, "mode": "affine"} for path in paths}
 
 
+def load_weights(file: Path) -> dict[str, mx.array]:
+    """Return the tensors of a safetensors file."""
+    found = mx.load(str(file))
+    assert isinstance(found, dict)
+    return found
+
+
 def flip_scale(folder: Path, name: str, index: tuple[int, int] = (0, 0)) -> None:
     """Turn the sign of one scale in a written model."""
     file = folder / "model.safetensors"
-    weights = dict(mx.load(str(file)))
+    weights = load_weights(file)
     scales = weights[name]
     weights[name] = scales.at[index].multiply(-1.0)
     mx.eval(weights)

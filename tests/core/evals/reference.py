@@ -23,7 +23,7 @@ def figures(original: Any, model: Any, rows: list[list[int]]) -> list[list[tuple
     for row in rows:
         inputs = mx.array([row[:-1]])
         first, second = np.array(original(inputs))[0], np.array(model(inputs))[0]
-        tokens = []
+        tokens: list[tuple[float, ...]] = []
         for p, q, target in zip(first, second, row[1:], strict=True):
             log_p, log_q = log_softmax(p), log_softmax(q)
             kl = sum(math.exp(a) * (a - b) for a, b in zip(log_p, log_q, strict=True))

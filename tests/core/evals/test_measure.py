@@ -19,7 +19,7 @@ from core.evals.streams import How, StoppedError, Watch
 from core.evals.subjects import Subject, packed_subject
 from core.evals.summary import Figures, clustered_mean, compare
 from core.evals.table import ProofTable
-from tests.core.evals.models import HOW, flip_scale, forms, pair, subject, text
+from tests.core.evals.models import HOW, flip_scale, forms, load_weights, pair, subject, text
 from tests.core.evals.reference import clustered, column, figures, of_domain
 from tests.core.fit.tiny_families import build
 from tests.tiny import llama_config, make_model
@@ -178,7 +178,7 @@ def test_fewer_bits_are_worse_and_more_are_better_beyond_the_bound(tmp_path: Pat
 def test_logits_that_are_not_finite_name_the_model(tmp_path: Path, value: float) -> None:
     original, packed = pair(tmp_path)
     file = tmp_path / "packed" / "model.safetensors"
-    weights = dict(mx.load(str(file)))
+    weights = load_weights(file)
     weights["model.norm.weight"] = mx.full(weights["model.norm.weight"].shape, value)
     mx.eval(weights)
     mx.save_safetensors(str(file), weights, metadata={"format": "mlx"})
