@@ -12,10 +12,15 @@ import pytest
 
 from core.jobs.lease import hold_lease
 from core.paths import Paths
-from tests.processes import SCRIPT, mlxbun
+from tests.processes import SCRIPT, environ_of, mlxbun
 from tests.tiny import llama_config, make_model
 
 _QUICK = ("--no-proof", "--blas", "off")
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    return environ_of(tmp_path / "home")
 
 
 @pytest.fixture
@@ -146,7 +151,7 @@ def test_the_width_that_fits(place: Path, environ: dict[str, str]) -> None:
         (("--target-bpw", "4.5", "--plot", "x.gif"), 2, "A picture is a .png or .svg file"),
         (("--output", "model/in"), 2, "lies in the folder of the model itself"),
         (("--output", "home"), 2, "exists already"),
-        (("--memory-budget", "0"), 2, "memory_budget"),
+        (("--memory-budget", "0"), 2, "--memory-budget must be a number"),
     ],
 )
 def test_what_cannot_be(
