@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from core.bench.plot import check_picture
 from core.errors import UsageProblem
+from core.quantize.plot import check_plot, write_record_plot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,24 +14,26 @@ if TYPE_CHECKING:
     from core.quantize.recipe import Recipe
 
 
-def check_plot(picture: Path, recipe: Recipe) -> None:
+def check_picture(picture: Path, recipe: Recipe) -> None:
     """Refuse a picture that could not be drawn, before anything is loaded.
 
     Raises:
         UsageProblem: the recipe measures no sensitivities, or the file cannot be written.
-        BackendMissing: matplotlib is not installed.
+        BackendMissing: matplotlib is needed and not installed.
     """
     if recipe.target_bpw is None:
         raise UsageProblem(
             "--plot draws what mixed precision measures, and nothing is measured without "
             "--target-bpw.",
         )
-    check_picture(picture)
+    check_plot(picture)
 
 
 def draw(model: Path, picture: Path, console: Console) -> None:
-    """Draw the sweep of a quantized model."""
-    from core.quantize.picture import draw_record, write_picture
+    """Draw the sweep that lies with a quantized model.
 
-    write_picture(draw_record(model), picture)
+    Raises:
+        MlxbunError: there is none, or the picture cannot be written.
+    """
+    write_record_plot(picture, model)
     console.note(f"picture: {picture}")

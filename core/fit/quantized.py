@@ -192,5 +192,5 @@ def _packed(tensor: Tensor, form: Packed) -> Sequence[Tensor]:
         scales = Tensor(name=f"{base}.scales", dtype="U8", shape=groups, nbytes=prod(groups))
         return weight, scales
     size = 4 if tensor.dtype == "F32" else 2
-    made = {"dtype": tensor.dtype, "shape": groups, "nbytes": size * prod(groups)}
-    return weight, *(Tensor(name=f"{base}.{each}", **made) for each in ("scales", "biases"))
+    scales = replace(tensor, name=f"{base}.scales", shape=groups, nbytes=size * prod(groups))
+    return weight, scales, replace(scales, name=f"{base}.biases")

@@ -148,7 +148,7 @@ def test_the_width_that_fits(place: Path, environ: dict[str, str]) -> None:
         (("--fit", "6GB", "--bits", "4"), 2, "does not go with fit"),
         (("--recipe", "none.toml"), 3, "There is no configuration file none.toml."),
         (("--plot", "x.svg"), 2, "--plot draws what mixed precision measures"),
-        (("--target-bpw", "4.5", "--plot", "x.gif"), 2, "A picture is a .png or .svg file"),
+        (("--target-bpw", "4.5", "--plot", "x.gif"), 2, "A plot is an .svg or .png file"),
         (("--output", "model/in"), 2, "lies in the folder of the model itself"),
         (("--output", "home"), 2, "exists already"),
         (("--memory-budget", "0"), 2, "--memory-budget must be a number"),
