@@ -88,10 +88,20 @@ def _heads(owner: Any, inner: Any) -> list[Head]:
     if "lm_head" in owner:
         linear.append(owner.lm_head)
     if "embed_tokens" in inner:
-        linear.append(inner.embed_tokens.as_linear)
+        linear.append(_tied(inner))
     args = getattr(owner, "args", None)
     after = [_same, *_scalings(args)]
     return [_then(first, second) for first in linear for second in after]
+
+
+def _tied(inner: Any) -> Head:
+    """Return the embedding as a head; its method is looked up at each call, as a module's is."""
+
+    def head(hidden: mx.array) -> mx.array:
+        found: mx.array = inner.embed_tokens.as_linear(hidden)
+        return found
+
+    return head
 
 
 def _scalings(args: Any) -> list[Head]:

@@ -246,6 +246,8 @@ def _decide(layer: Layer, recipe: Recipe) -> Planned:
     """Return what becomes of one layer."""
     found, bits = _overridden(layer.path, recipe)
     if found and bits is not None:
+        if layer.kind == "embedding" and layer.fixed is not None:
+            raise UsageProblem(f"{layer.path} cannot be packed: {layer.fixed}.")
         return _fixed(layer, _form_of_width(bits, recipe), "an override says so")
     if (reason := _reason_to_stay(layer, recipe, overridden=found)) is not None:
         return Planned(layer=layer, form=None, reason=reason)
