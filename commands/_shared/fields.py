@@ -65,16 +65,16 @@ class FieldOptions:
             spelled = (f"{spelled[0]}/--no-{spelled[0][2:]}",)
         option = typer.Option(
             *spelled,
-            help=self._help(name, kind),
+            help=self._help(name),
             metavar=self.metavars.get(name) or _METAVARS.get(str(kind), "NAME"),
             autocompletion=self.completers.get(name),
             rich_help_panel=self.panel(name),
         )
         return parameter(name, Annotated[Optional[kind], option], None)  # noqa: UP045 (a value)
 
-    def _help(self, name: str, kind: Any) -> str:
+    def _help(self, name: str) -> str:
         default = self.table.default(name)
-        if default in (None, ()) or kind is bool:
+        if default is None or default is False or default == ():
             return self.table.help(name)
         shown = self.defaults.get(name, _shown(default))
         return f"{self.table.help(name).removesuffix('.')} [{shown}]."
@@ -117,6 +117,8 @@ def _joined(value: Any) -> Any:
 
 
 def _shown(default: Any) -> str:
+    if default is True:
+        return "on"
     if isinstance(default, tuple):
         return ",".join(map(str, default))
     return f"{default:g}" if isinstance(default, int | float) else str(default)
