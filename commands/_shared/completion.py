@@ -364,7 +364,10 @@ def sensitivity_references() -> Iterator[Candidate]:
 
 def calibration_mixes() -> Iterator[Candidate]:
     """Yield the calibration mixes; else files."""
-    yield "mlxbun", "Prose, code, chat, tool calls and several scripts."
+    from core.quantize.calibration import MIXES
+
+    yield MIXES[0], "All domains."
+    yield from MIXES[1:]
     yield FILES
 
 

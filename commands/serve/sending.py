@@ -54,7 +54,7 @@ class Uploads:
         """
         from core.upload.job import check_way, start_upload
         from core.upload.plan import UploadRequest, plan_upload
-        from core.upload.sources import check_source
+        from core.upload.sources import check_links, check_source
         from core.upload.target import parse_target
 
         with self._counted(cancel):
@@ -64,6 +64,7 @@ class Uploads:
             check_source(folder, repo_type, home=environ.get("HOME"))
             request = UploadRequest(source=folder, target=target, private=private)
             plan = plan_upload(request, hub_cache=paths.hub_cache)
+            check_links(folder, plan.files)
             work = start_upload(plan, paths=paths, environ=environ, cancel=cancel)
             return work.result().url
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.errors import UsageProblem
 from core.fit.candidate import read_files
-from core.quantize.budget import Wanted, packed_as, with_width
+from core.quantize.budget import reach, with_width
 from core.quantize.calibration import check_calibration
 from core.quantize.checks import check_quantize, require_supported
 
@@ -20,7 +21,10 @@ if TYPE_CHECKING:
     from core.paths import Paths
     from core.quantize.checks import Outlook
     from core.quantize.recipe import Recipe
+    from core.registry.resolve import ModelRef
     from core.settings import Settings
+
+_DOUBT = 0.03  # of a bound: headers do not tell all that the opened model does
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,8 +62,23 @@ def make_ready(
     if outlook is not None:
         require_supported(outlook.model)
         if recipe.target_bpw is not None:
-            wanted = Wanted(form=recipe.form, target_bpw=recipe.target_bpw)
-            packed_as(read_files(outlook.model), wanted, recipe)
+            _require_reach(recipe, outlook.model)
     if recipe.calibrates:
         check_calibration(recipe.calibration_mix)
     return Ready(recipe=recipe, outlook=outlook, note=note)
+
+
+def _require_reach(recipe: Recipe, model: ModelRef) -> None:
+    """Refuse a target that is plainly out of reach; the opened model has the last word.
+
+    Raises:
+        UsageProblem: it is.
+    """
+    low, high = reach(read_files(model), recipe, recipe.form.group_size)
+    target = recipe.target_bpw or 0.0
+    if not low * (1 - _DOUBT) <= target <= high * (1 + _DOUBT):
+        raise UsageProblem(
+            f"target_bpw {target:g} is out of reach: this model takes {low:.2f} to {high:.2f} bits "
+            "per weight with these candidates.",
+            hint="Choose a target in that range, or other candidate_bits.",
+        )

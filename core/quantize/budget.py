@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from core.errors import DoesNotFit, UsageProblem
@@ -81,7 +82,7 @@ def packed_as(files: ModelFiles, wanted: Wanted, recipe: Recipe | None = None) -
     Args:
         files: of the model.
         wanted: the form.
-        recipe: what else was chosen: embeddings count; None: the defaults.
+        recipe: what else was chosen: embeddings and overrides count; None: the defaults.
 
     Raises:
         UsageProblem: the mean width is out of reach.
@@ -108,6 +109,15 @@ def bits_per_weight(files: ModelFiles) -> float:
     """Return the bits per weight of all tensors that are loaded, scales included."""
     weights = weigh(files.tensors, files.config)
     return 8 * weights.stored_bytes / max(1, weights.parameters)
+
+
+def reach(files: ModelFiles, recipe: Recipe, group_size: int) -> tuple[float, float]:
+    """Return the least and the most bits per weight that the candidate widths allow."""
+    least, most = (
+        quantized(files, _choice(recipe, Width(bits=bits, group_size=group_size)), called="")
+        for bits in (recipe.candidates[0], recipe.candidates[-1])
+    )
+    return bits_per_weight(least), bits_per_weight(most)
 
 
 def with_width(recipe: Recipe, *, host: Host, settings: Settings, paths: Paths) -> WidthChosen:
@@ -179,8 +189,13 @@ def _said(found: Assessment, bits: int) -> str:
 
 def _choice(recipe: Recipe, form: Packed) -> Choose:
     """Return what chooses the form of a tensor."""
+    overrides = recipe.overrides
 
     def choose(tensor: Tensor) -> Packed | None:
+        path = tensor.name.removesuffix(".weight")
+        for pattern, bits in reversed(overrides):
+            if fnmatchcase(path, pattern):
+                return None if bits is None else Width(bits=bits, group_size=form.group_size)
         if is_router(tensor.name) and form.bits < ROUTER_BITS:
             return Form(bits=ROUTER_BITS, group_size=64)
         if not is_embedding(tensor.name):
@@ -199,19 +214,13 @@ def _mean_form(files: ModelFiles, wanted: Wanted, recipe: Recipe) -> Width:
 
     Sizes are linear in it: two of them tell.
     """
-    widths = (recipe.candidates[0], recipe.candidates[-1])
-    group = wanted.form.group_size
-    reached = [
-        bits_per_weight(
-            quantized(files, _choice(recipe, Width(bits=bits, group_size=group)), called="")
-        )
-        for bits in widths
-    ]
-    target = wanted.target_bpw or 0.0
-    if not reached[0] <= target <= reached[1]:
+    group, target = wanted.form.group_size, wanted.target_bpw or 0.0
+    least, most = recipe.candidates[0], recipe.candidates[-1]
+    low, high = reach(files, recipe, group)
+    if not low <= target <= high:
         raise UsageProblem(
-            f"{target:g} bits per weight are out of reach: with widths of {widths[0]} to "
-            f"{widths[1]} bits, {files.model_id} can have {reached[0]:.2f} to {reached[1]:.2f}."
+            f"{target:g} bits per weight are out of reach: with widths of {least} to {most} bits, "
+            f"{files.model_id} can have {low:.2f} to {high:.2f}."
         )
-    share = (target - reached[0]) / max(reached[1] - reached[0], 1e-9)
-    return Width(bits=widths[0] + share * (widths[1] - widths[0]), group_size=group)
+    share = (target - low) / max(high - low, 1e-9)
+    return Width(bits=least + share * (most - least), group_size=group)

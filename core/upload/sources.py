@@ -15,6 +15,9 @@ from core.registry.files import printable
 from core.upload.kinds import DATA_ENDINGS, detect_kind, repo_type_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from core.upload.gather import LocalFile
     from core.upload.target import RepoType
 
 _DATA_FOLDER = "data"  # where repositories of data keep their files, if not at the top
@@ -46,6 +49,30 @@ def check_source(source: Path, repo_type: RepoType, *, home: str | None) -> None
             f"{shown} holds more than {_NAMES[repo_type]}.",
             hint="Name the folder in which its files lie.",
         )
+
+
+def check_links(source: Path, files: Sequence[LocalFile]) -> None:
+    """Refuse links that lead out of what is uploaded: a snapshot leads into its repository.
+
+    Args:
+        source: a folder, or a file of data.
+        files: what is uploaded of it.
+
+    Raises:
+        BadModelFiles: one leads somewhere else.
+    """
+    folder = (source if source.is_dir() else source.parent).resolve()
+    homes = [folder]
+    if folder.parent.name == "snapshots":
+        homes.append(folder.parent.parent / "blobs")
+    shown = printable(str(source), 200)
+    for file in files:
+        target = file.path.resolve()
+        if not any(target.is_relative_to(home) for home in homes):
+            raise BadModelFiles(
+                f"{printable(file.name)} is a link that leads out of {shown}.",
+                hint="Put the file itself there, or upload the folder with `mlxbun upload`.",
+            )
 
 
 def _holds(source: Path, home: str | None) -> bool:

@@ -38,7 +38,8 @@ _OPTIONS = FieldOptions(
 def _told(parameter: inspect.Parameter) -> tuple[Any, ...]:
     kind, option = get_args(parameter.annotation)
     inner = next(each for each in get_args(kind) if each is not type(None))
-    return inner, option.param_decls, option.help, option.metavar, option.rich_help_panel
+    spelled = (option.default, *option.param_decls)
+    return inner, spelled, option.help, option.metavar, option.rich_help_panel
 
 
 def test_every_field_is_an_option() -> None:

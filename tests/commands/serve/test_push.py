@@ -14,6 +14,7 @@ import pytest
 from commands.serve.sending import Uploads
 from core.errors import EngineStopped, UploadFailed
 from core.jobs.store import JobStore
+from tests.caches import add_model
 from tests.commands.serve.home import Home
 from tests.core.upload.conftest import MODEL, adapter_files, fill
 from tests.core.upload.hub import UploadHub
@@ -108,6 +109,25 @@ def test_nothing_but_models_and_data_is_pushed(home: Home, hub: UploadHub, model
     ):
         assert said in _refused(home, f"/api/{path}/push", source_path=str(source)), source
     assert hub.repos == {}
+
+
+def test_a_link_out_of_the_folder_is_not_followed(
+    home: Home, hub: UploadHub, model: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "diary.txt").write_text("private")
+    (model / "notes.txt").symlink_to(tmp_path / "diary.txt")
+    said = _refused(home, "/api/quantize/push", source_path=str(model))
+    assert "notes.txt is a link that leads out of" in said
+    assert hub.repos == {}
+
+
+def test_a_snapshot_of_the_cache(home: Home, hub: UploadHub) -> None:
+    files = {name: data for name, data in MODEL.items() if name != "config.json"}
+    snapshot = add_model(
+        home.paths.hub_cache, "org/name", config=MODEL["config.json"], weights=files
+    )
+    home.post("/api/quantize/push", {"repo_id": REPO, "source_path": str(snapshot)})
+    assert set(MODEL) <= set(hub.files(REPO))
 
 
 def test_what_is_missing(home: Home, hub: UploadHub, model: Path) -> None:

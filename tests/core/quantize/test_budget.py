@@ -84,6 +84,17 @@ def test_embeddings_that_stay_cost_their_bits(large: Path) -> None:
     assert whole < wide < kept
 
 
+def test_overrides_count(large: Path) -> None:
+    files = read_files(ModelRef(model_id="x", folder=large))
+    wanted = Wanted(form=Form(bits=4, group_size=64))
+    bits = [
+        bits_per_weight(packed_as(files, wanted, Recipe(override=override)))
+        for override in (("*=2",), (), ("*.down_proj=8",), ("*.down_proj=8", "*=keep"))
+    ]
+    assert bits == sorted(bits)
+    assert bits[-1] == 16.0
+
+
 @pytest.mark.parametrize("fit", ["5GB", "6GB", "7 GB", "12GB", "0.1TB"])
 def test_the_widest_form_that_fits_is_chosen(large: Path, tmp_path: Path, fit: str) -> None:
     recipe = _chosen(Recipe(model_id=str(large), fit=fit), tmp_path)
