@@ -214,7 +214,9 @@ def reopened(opened: Opened) -> Source:
     from core.quantize.parts import rotate_source
 
     source = _open_source(opened.model.folder, opened.recipe)
-    return rotate_source(opened.recipe, source)[0] if opened.recipe.rotate_weights else source
+    if not opened.recipe.rotate_weights:
+        return source
+    return rotate_source(opened.recipe, source, values=opened.source.rotates_values)[0]
 
 
 def result_bytes(opened: Opened) -> int:
