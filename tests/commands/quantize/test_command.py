@@ -64,6 +64,23 @@ def test_quantizes_into_the_cache_and_ls_and_generate_see_it(
     assert len(snapshots(environ, "local/model-OptiQ-8bit")) == 1
 
 
+def test_limits_hold_for_a_result_that_is_there_already(
+    place: Path, environ: dict[str, str]
+) -> None:
+    words = ("quantize", str(place / "model"), "--bits", "8", "--blas", "off")
+    missed = mlxbun(*words, "--max-kl", "0", environ=environ)
+    assert (missed.returncode, "misses its limits" in missed.stderr) == (11, True)
+    assert snapshots(environ, "local/model-OptiQ-8bit") == []
+    done = mlxbun(*words, "--json", environ=environ)
+    assert done.returncode == 0, done.stderr
+    first = events(done)[-1]
+    assert len(first["table"]["entries"]) == 2
+    again = mlxbun(*words, "--json", environ=environ)
+    assert events(again)[-1] == {**first, "existing": True, "notes": events(again)[-1]["notes"]}
+    missed = mlxbun(*words, "--max-kl", "0", environ=environ)
+    assert (missed.returncode, "misses its limits" in missed.stderr) == (11, True)
+
+
 def test_json_is_events_and_one_result(place: Path, environ: dict[str, str]) -> None:
     found = events(quantize(place, environ, "--group-size", "32", "--json"))
     assert {line["event"] for line in found[:-1]} <= {"stage", "note"}
