@@ -27,7 +27,7 @@ class Inspection:
     architecture: str | None
     """`model_type`; None: its config does not say."""
     size_bytes: int
-    """Of its files."""
+    """Of the files in its folder."""
     problem: str | None
     """Why it cannot be quantized, in one sentence; None: it can."""
 
@@ -66,6 +66,6 @@ def inspect_model(name: str, *, paths: Paths, settings: Settings) -> Inspection:
     return Inspection(
         model_id=model.model_id,
         architecture=facts.model_type,
-        size_bytes=sum(file.stat().st_size for file in model.folder.rglob("*") if file.is_file()),
+        size_bytes=sum(file.stat().st_size for file in model.folder.iterdir() if file.is_file()),
         problem=None if verdict.supported else f"{model.model_id}: {verdict.reason}.",
     )
