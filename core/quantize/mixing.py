@@ -34,6 +34,7 @@ from core.quantize.sweep_store import Sweep, SweepKey, SweepStore, read_form
 if TYPE_CHECKING:
     from core.progress import Progress
     from core.quantize.open import Opened
+    from core.quantize.recipe import Recipe
 
 _ROWS, _LENGTH = 8, 128
 """Rows of a sweep, unless the recipe says how many, and tokens of a row."""
@@ -120,7 +121,7 @@ def choose(opened: Opened) -> Plan:
         weights=key_of(recipe, folder).source,
         mix=f"{text.digest} {count} x {_LENGTH}",
         reference=Form(bits=bits, group_size=recipe.form.group_size) if bits else None,
-        prepared=f"rotated by seed {recipe.rotation_seed}" if recipe.rotate_weights else "",
+        prepared=_prepared(recipe),
     )
     mixed = mix_forms(
         opened.plan,
@@ -132,6 +133,13 @@ def choose(opened: Opened) -> Plan:
     )
     choice = Choice(sweep=mixed.as_json(), calibration=text.digest)
     return replace(mixed.plan, choice=choice)
+
+
+def _prepared(recipe: Recipe) -> str:
+    """Return what is done to the weights before a sweep, in words; empty: nothing."""
+    if not recipe.rotate_weights:
+        return ""
+    return f"{recipe.rotation_form} rotated by seed {recipe.rotation_seed}"
 
 
 def batches(rows: Sequence[Sequence[int]]) -> list[mx.array]:

@@ -7,7 +7,6 @@ Everything is imported when it is needed: a plain uniform run uses none of it.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from core.quantize.events import Stage
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from core.quantize.calibration import Calibration
     from core.quantize.open import Opened
     from core.quantize.plan import Plan
+    from core.quantize.rotate.rotating import Rotated
     from core.quantize.source import Source
     from core.quantize.write import Packed
 
@@ -31,10 +31,13 @@ LENGTH = 256
 _HELD_SHARE = 0.5  # of the budget: what a float32 copy of the model may take
 
 
-def rotate_source(
-    recipe: Recipe, source: Source, *, values: bool | None = None
-) -> tuple[Source, tuple[str, ...]]:
-    """Return a source with rotated weights, lazily, and what is worth knowing.
+def rotate_source(recipe: Recipe, source: Source, *, values: bool | None = None) -> Rotated:
+    """Return a source's model with rotated weights, lazily.
+
+    Args:
+        recipe: says how.
+        source: the model.
+        values: `Rotated.values` of the same source before, which then is not tried again.
 
     Args:
         recipe: what was chosen.
@@ -46,12 +49,14 @@ def rotate_source(
     """
     from core.quantize.rotate.rotating import rotate
 
-    unread = [extra.name for extra in source.extras]
-    made = rotate(
-        source.model, source.config, seed=recipe.rotation_seed, unread=unread, values=values
+    return rotate(
+        source.model,
+        source.config,
+        seed=recipe.rotation_seed,
+        small=recipe.rotation_form == "values",
+        unread=[extra.name for extra in source.extras],
+        values=values,
     )
-    rotated = replace(source, model=made.model, config=made.config, rotates_values=made.values)
-    return rotated, made.notes
 
 
 def choose_forms(opened: Opened) -> Plan:

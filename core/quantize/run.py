@@ -140,9 +140,9 @@ def run_quantize(
 def _made(opened: Opened, key: Key, stage: StagingFolder) -> QuantizeResult:
     """Write a model, prove it, and put it in its place."""
     if stage.restarted:
-        opened.note("An interrupted run was of another recipe or source: starting over.")
+        opened.tell("An interrupted run was of another recipe or source: starting over.")
     elif stage.resumes and stage.written:
-        opened.note(f"Resuming an interrupted run: {len(stage.written)} tensors are written.")
+        opened.tell(f"Resuming an interrupted run: {len(stage.written)} tensors are written.")
     try:
         written = _written(opened, key, stage)
         if key_of(opened.recipe, opened.model.folder) != key:
@@ -305,7 +305,7 @@ def _existing(opened: Opened, key: Key) -> QuantizeResult:
     from core.quantize.write import bits_per_weight
 
     folder = opened.target.snapshot(key.commit)
-    opened.note(f"{opened.target.name} is there already, of the same recipe and source.")
+    opened.tell(f"{opened.target.name} is there already, of the same recipe and source.")
     record = read_record(folder)
     table = record.table if record else None
     names = {entry.name: entry.role for entry in table.candidates} if table else {}

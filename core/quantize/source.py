@@ -79,8 +79,6 @@ class Source:
     """Tensors that it leaves out because they repeat others or are computed."""
     packed_as: str | None
     """How the weights were packed: `4-bit g64`; None: they were not."""
-    rotates_values: bool | None = None
-    """Whether values are rotated within heads; None: nothing is rotated."""
 
 
 def open_source(folder: Path, *, unpack: bool = True) -> Source:
