@@ -356,6 +356,12 @@ def quantize_forms() -> Iterator[Candidate]:
     yield "4.5bpw", "Mixed precision: bits per weight of the whole model."
 
 
+def rotation_forms() -> Iterator[Candidate]:
+    """Yield what a rotation turns."""
+    yield "residual", "The residual stream and value channels."
+    yield "values", "Value channels alone."
+
+
 def sensitivity_references() -> Iterator[Candidate]:
     """Yield what the sensitivity of layers is measured against."""
     yield "bf16", "The model as it is."

@@ -34,6 +34,7 @@ class QuantizeSubmit(Struct, kw_only=True):
     n_calibration: Annotated[int | UnsetType, Meta(description="rows; 0: the default")] = UNSET
     rotate_weights: bool | UnsetType = UNSET
     rotation_seed: int | UnsetType = UNSET
+    rotation_form: Literal["residual", "values"] | UnsetType = UNSET
     embeddings: Annotated[bool | UnsetType, Meta(description="as quantize_embeddings")] = UNSET
     quantize_embeddings: bool | UnsetType = UNSET
     embedding_bits: int | UnsetType = UNSET

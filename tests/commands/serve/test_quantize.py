@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import msgspec
 import pytest
 
 from commands.serve.serving import ServeOptions
+from commands.serve.wire.quantize import QuantizeSubmit
 from core.errors import BadModelFiles, DoesNotFit, NotFound, UsageProblem
+from core.quantize.recipe import TABLE
 from core.quantize.runner import Checked
 from tests.caches import add_model, safetensors
 from tests.commands.serve.fake_engine import FakeEngine
@@ -103,6 +106,14 @@ def test_what_is_not_said(desk: Desk, body: dict[str, Any], said: str) -> None:
         answer = client.post("/api/quantize/submit", json=body)
     assert (answer.status_code, answer.json()) == (400, {"ok": False, "error": said})
     assert desk.store.recent() == []
+
+
+def test_the_document_knows_every_field_of_the_recipe() -> None:
+    told = {field.encode_name: field for field in msgspec.structs.fields(QuantizeSubmit)}
+    assert set(told) == {*TABLE.names, "embeddings"}
+    for name in TABLE.names:
+        if choices := TABLE.choices(name):
+            assert all(repr(choice) in str(told[name].type) for choice in choices), name
 
 
 def test_what_can_be_quantized(home: Home) -> None:
