@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from core.download.space import check_free_space
 from core.engine.start import find_model
-from core.errors import BackendMissing, DoesNotFit
+from core.errors import BackendMissing, DoesNotFit, UsageProblem
 from core.jobs.stop import Cancelled
 from core.machine.compute import prepare_compute
 from core.progress import ignore_progress
@@ -172,6 +172,8 @@ def open_run(
     """
     check_together(recipe)
     require_model(recipe)
+    if recipe.fit is not None:
+        raise UsageProblem("The width that fit asks for has to be chosen first: say bits.")
 
     def note(line: str) -> None:  # of this machine: it does not belong to the result
         on_event(Note(line=line))

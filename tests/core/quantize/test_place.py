@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from huggingface_hub import scan_cache_dir, snapshot_download
 
-from core.errors import BadModelFiles, UsageProblem
+from core.errors import BadModelFiles, MlxbunError, UsageProblem
 from core.gc.locks import holding
 from core.gc.own import find_leftovers
 from core.gc.plan import make_plan
@@ -177,3 +177,25 @@ def test_code_that_comes_with_a_model_is_not_run(box: Box) -> None:
     (folder / "evil.py").write_text("raise SystemExit('ran')")
     with pytest.raises(BadModelFiles):
         box.quantize(folder)
+
+
+def test_a_width_that_was_not_chosen_is_not_guessed(box: Box) -> None:
+    with pytest.raises(UsageProblem, match="fit"):
+        box.quantize(box.model(), bits=None, fit="6GB")
+    assert box.listed() == []
+
+
+def test_calibration_is_looked_at_before_any_work(box: Box) -> None:
+    for name, content in (
+        ("none.jsonl", None),
+        ("empty.jsonl", ""),
+        ("short.jsonl", '{"text":"x"}'),
+    ):
+        file = box.root / name
+        file.parent.mkdir(exist_ok=True)
+        if content is not None:
+            file.write_text(content)
+        with pytest.raises(MlxbunError, match=name):
+            box.quantize(
+                box.model(), bits=None, target_bpw=6, calibration_mix=str(file), group_size=32
+            )

@@ -87,8 +87,10 @@ def test_every_other_file_is_copied_byte_for_byte(box: Box) -> None:
         "templates/other.jinja": b"{{ y }}",
         "README.md": b"# A model",
     }
-    gone = ("kv_config.json", "mlxbun.json", "quantize_config.json", "optiq_metadata.json")
-    gone += ("pytorch_model.bin", ".gitattributes", "original/consolidated.00.pth")
+    gone = (
+        *("kv_config.json", "mlxbun.json", "quantize_config.json", "optiq_metadata.json"),
+        *("pytorch_model.bin", ".gitattributes", "original/consolidated.00.pth"),
+    )
     for name, content in {**kept, **dict.fromkeys(gone, b"{}")}.items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content)
@@ -359,7 +361,7 @@ def test_routers_keep_eight_bits(box: Box) -> None:
 
 
 def test_llama_config_is_left_alone(box: Box) -> None:
-    changes = {"my_own": {"x": [1, 2.5]}, "rope_scaling": None}
+    changes: dict[str, Any] = {"my_own": {"x": [1, 2.5]}, "rope_scaling": None}
     folder = box.model(**changes)
     config = config_of(box.quantize(folder).folder)
     del config["quantization"], config["quantization_config"]
