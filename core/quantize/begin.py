@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from core.errors import UsageProblem
 from core.fit.candidate import read_files
 from core.quantize.budget import reach, with_width
-from core.quantize.calibration import check_calibration
 from core.quantize.checks import check_quantize, require_supported
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def make_ready(
 
     Raises:
         MlxbunError: as `check_quantize` and `with_width`; an architecture that mlx-lm does not
-            load; a target that is out of reach; calibration text that cannot be used.
+            load; a target that is out of reach.
     """
     note = None
     if recipe.fit is not None:
@@ -63,8 +62,6 @@ def make_ready(
         require_supported(outlook.model)
         if recipe.target_bpw is not None:
             _require_reach(recipe, outlook.model)
-    if recipe.calibrates:
-        check_calibration(recipe.calibration_mix)
     return Ready(recipe=recipe, outlook=outlook, note=note)
 
 
