@@ -18,6 +18,8 @@ from core.paths import atomic_write
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from core.paths import Paths
+
 Source = Literal["default", "config file", "environment", "flag"]
 
 _FOLDERS = f"a list of folders, each from / or ~ on, parted by {os.pathsep!r}"
@@ -283,6 +285,17 @@ def read_config(path: Path) -> dict[str, Any]:
             f"The config file {path} cannot be read: {reason}.",
             hint="Mend it or move it away; mlxbun runs without one.",
         ) from problem
+
+
+def settings_of(paths: Paths, environ: Mapping[str, str]) -> Settings:
+    """Return the settings of a process without flags, such as that of a job.
+
+    Raises:
+        UsageProblem: a value outside its range, naming its layer.
+        StoreCorrupt: the config file cannot be read.
+    """
+    file = read_config(paths.config_file)
+    return merge_settings(config=file, environ=environ, flags={}).values
 
 
 def write_config(path: Path, name: str, value: Any | None) -> None:

@@ -86,8 +86,13 @@ class Switch:
 class Text:
     """Reads a text that is not empty: a name, a path."""
 
+    numbers: bool = False
+    """Whether a whole number stands for its digits: JSON and TOML have numbers where a shell has
+    words."""
+
     def __call__(self, raw: Any, /) -> str:
         """Return the text."""
+        raw = _digits(raw) if self.numbers else raw
         if not isinstance(raw, str) or not raw.strip() or "\0" in raw:
             raise ValueError("a text that is not empty")
         try:
@@ -101,16 +106,26 @@ class Text:
 class Names:
     """Reads names: a list of them, or one text with commas between."""
 
+    numbers: bool = False
+    """Whether whole numbers stand for their digits, as in `Text`."""
+
     def __call__(self, raw: Any, /) -> tuple[str, ...]:
         """Return the names, each once."""
         wanted = "a list of names"
         given = raw.split(",") if isinstance(raw, str) else raw
+        if self.numbers and isinstance(given, list | tuple):
+            given = [_digits(each) for each in given]
         if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
             raise ValueError(wanted)
         names = tuple(dict.fromkeys(name.strip() for name in given if name.strip()))
         if not names:
             raise ValueError(wanted)
         return names
+
+
+def _digits(raw: Any) -> Any:
+    """Return a whole number as a text, and anything else as it is."""
+    return str(raw) if isinstance(raw, int) and not isinstance(raw, bool) else raw
 
 
 def _parsed(kind: type[int] | type[float], raw: Any, wanted: str) -> Any:

@@ -30,6 +30,7 @@ from commands.jobs import jobs_app
 from commands.ls import ls
 from commands.perplexity import perplexity
 from commands.ps import ps
+from commands.quantize import quantize
 from commands.serve import serve
 from commands.stop import stop
 from commands.train import train
@@ -86,6 +87,7 @@ for verb in (
     gc,
     upload,
     train,
+    quantize,
     fuse,
     bench,
     perplexity,

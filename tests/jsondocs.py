@@ -3,7 +3,8 @@
 The page has a section for each verb, `## ls`, and in it a table of keys, or a table for each event
 under `### plan`. A key is a path (`models[].id`; `*` is any key), a type is one of `TYPES`, or
 several with `or` between them. What is told `as the document of [bench](#bench)` has the keys of
-that one.
+that one; what is told ``as `table` of [eval](#eval)``, those of that key. The other section comes
+first.
 """
 
 from __future__ import annotations
@@ -49,6 +50,10 @@ def page() -> dict[str, Section]:
             if other := re.search(r"as the document of \[([^]]+)\]", line):
                 for key, its in sections[other[1]].tables[_DOCUMENT].items():
                     table[f"{found[1]}.{key}"] = its
+            if other := re.search(r"as `([^`]+)` of \[([^]]+)\]", line):
+                for key, its in sections[other[2]].tables[_DOCUMENT].items():
+                    if key.startswith((f"{other[1]}.", f"{other[1]}[")):
+                        table[found[1] + key.removeprefix(other[1])] = its
     return sections
 
 

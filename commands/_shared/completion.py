@@ -321,6 +321,67 @@ def lr_schedules() -> Iterator[Candidate]:
     yield "cosine", "Down towards 0."
 
 
+def widths() -> Iterator[Candidate]:
+    """Yield the widths that weights can have."""
+    from core.quantize.form import WIDTHS
+
+    yield from map(str, WIDTHS["affine"])
+
+
+def candidate_widths(incomplete: str) -> Iterator[Candidate]:
+    """Yield widths behind those before a comma."""
+    before = incomplete[: incomplete.rfind(",") + 1]
+    yield from (before + str(width) for width in widths() if width not in before.split(","))
+
+
+def group_sizes() -> Iterator[Candidate]:
+    """Yield how many weights can share a scale."""
+    from core.quantize.form import GROUPS
+
+    yield from map(str, sorted({size for sizes in GROUPS.values() for size in sizes}))
+
+
+def quantize_modes() -> Iterator[Candidate]:
+    """Yield the modes of a quantization."""
+    yield "affine", "2, 3, 4, 5, 6 or 8 bits, with a scale and a bias for each group."
+    yield "mxfp4", "4-bit floats, groups of 32."
+    yield "nvfp4", "4-bit floats, groups of 16."
+    yield "mxfp8", "8-bit floats, groups of 32."
+
+
+def quantize_forms() -> Iterator[Candidate]:
+    """Yield the values of `fit --quantize`."""
+    yield from (f"{width}bit" for width in widths())
+    yield from ("mxfp4", "nvfp4", "mxfp8")
+    yield "4.5bpw", "Mixed precision: bits per weight of the whole model."
+
+
+def rotation_forms() -> Iterator[Candidate]:
+    """Yield what a rotation turns."""
+    yield "residual", "The residual stream and value channels."
+    yield "values", "Value channels alone."
+
+
+def sensitivity_references() -> Iterator[Candidate]:
+    """Yield what the sensitivity of layers is measured against."""
+    yield "bf16", "The model as it is."
+    yield from (("8", "A uniform width."), ("4", "A uniform width."))
+
+
+def calibration_mixes() -> Iterator[Candidate]:
+    """Yield the calibration mixes; else files."""
+    from core.quantize.calibration import MIXES
+
+    yield MIXES[0], "All domains."
+    yield from MIXES[1:]
+    yield FILES
+
+
+def memory_sizes() -> Iterator[Candidate]:
+    """Yield usual amounts of memory."""
+    yield from ("4GB", "6GB", "8GB", "12GB", "16GB", "24GB", "32GB")
+
+
 def repo_types() -> Iterator[Candidate]:
     """Yield the types of repositories."""
     yield "model", "A model or an adapter."

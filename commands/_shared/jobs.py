@@ -8,6 +8,10 @@ FINETUNE = "core.train.runner:run"
 """The function that does a fine-tuning."""
 
 
+QUANTIZE = "core.quantize.runner:run"
+"""The function that does a quantization."""
+
+
 def job_command(work: str) -> tuple[str, ...]:
     """Return the command that does a job's work, to which the job's id is added.
 

@@ -5,17 +5,25 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from commands._shared.failure import error_as_json
+from commands.fit.quantizing import quantizing_as_json
 from core.fit.advice import verdict
 from core.fit.config import NO_LIMIT
 
 if TYPE_CHECKING:
+    from commands.fit.quantizing import Quantizing
     from core.errors import MlxbunError
     from core.fit.assess import Assessment
     from core.fit.host import Host
 
 
-def as_json(found: Assessment) -> dict[str, Any]:
-    """Return an assessment as plain values; lengths without a limit are None."""
+def as_json(found: Assessment, *, quantizing: Quantizing | None = None) -> dict[str, Any]:
+    """Return an assessment as plain values; lengths without a limit are None.
+
+    Args:
+        found: the assessment.
+        quantizing: the quantization that it is of, or None.
+    """
+    more = {} if quantizing is None else {"quantizing": quantizing_as_json(quantizing)}
     weights, shape = found.candidate.weights, found.candidate.shape
     return {
         "model": found.candidate.model_id,
@@ -56,6 +64,7 @@ def as_json(found: Assessment) -> dict[str, Any]:
         "lane": found.batching.lane if found.batching else "not tried",
         "lane_reason": found.batching.serial_reason if found.batching else None,
         "notes": list(found.notes),
+        **more,
     }
 
 

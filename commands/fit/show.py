@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from commands._shared.listing import Column, Row, lay_out
+from commands.fit.quantizing import quantizing_words
 from core.fit.advice import longest, verdict
 from core.fit.machines import data_checked_on
 from core.registry.files import printable
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
     from commands._shared.console import Console
     from commands.fit.command import Outcome
+    from commands.fit.quantizing import Quantizing
     from core.fit.assess import Assessment
     from core.fit.weights import Storage
 
@@ -53,12 +55,15 @@ _MAC_COLUMNS = (
 _NOTE = Column(heading="NOTE")
 
 
-def show_whole(found: Assessment, console: Console) -> None:
+def show_whole(
+    found: Assessment, console: Console, *, quantizing: Quantizing | None = None
+) -> None:
     """Show one assessment: the verdict, and the numbers under it."""
     console.text(verdict(found) + "\n")
     record = {
         "model": _model(found),
         "machine": _machine(found),
+        **(quantizing_words(quantizing) if quantizing else {}),
         "weights": _weights(found),
         "KV": _kv(found),
         "transients": format_bytes(found.memory.transient_bytes),
@@ -84,6 +89,7 @@ def show_models(outcomes: Sequence[Outcome], console: Console) -> None:
         console.note(f"{_question(found[0])} on {_machine(found[0])}")
     for line in _remarks(found):
         console.note(line)
+    _note_quantizing(outcomes, console)
 
 
 def show_macs(outcomes: Sequence[Outcome], console: Console) -> None:
@@ -98,6 +104,15 @@ def show_macs(outcomes: Sequence[Outcome], console: Console) -> None:
     found = [each for outcome in outcomes for each in outcome.found]
     for line in _remarks(found):
         console.note(line)
+    _note_quantizing(outcomes, console)
+
+
+def _note_quantizing(outcomes: Sequence[Outcome], console: Console) -> None:
+    """Say below a table what quantizing each model would take."""
+    for outcome in outcomes:
+        if outcome.quantizing is not None:
+            told = "; ".join(quantizing_words(outcome.quantizing).values())
+            console.note(f"{printable(outcome.name, _LONGEST)}: {told}")
 
 
 def _print(columns: Sequence[Column], rows: Sequence[Row], console: Console) -> None:

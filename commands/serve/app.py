@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from litestar import Litestar
@@ -27,13 +28,15 @@ from commands.serve.routes import (
     library,
     models,
     pages,
+    push,
+    quantize,
     sessions,
     status,
     token,
 )
 from commands.serve.routes.api import api_router
 from commands.serve.serving import ServeOptions, Serving
-from commands.serve.shelf import Shelf
+from commands.serve.shelf import Shelf, last_made
 from commands.serve.verdicts import Verdicts
 from commands.serve.workers import Workers
 
@@ -76,6 +79,10 @@ _API = (
     jobs.stream_job,
     finetune.submit,
     finetune.inspect_dataset,
+    quantize.submit,
+    quantize.inspect,
+    push.push_model,
+    push.push_data,
     sessions.search,
     sessions.export,
     flush.flush_cache,
@@ -110,6 +117,6 @@ def _serving(engine: ServedEngine, settings: Settings, options: ServeOptions) ->
         settings=settings,
         options=options,
         verdicts=verdicts,
-        shelf=Shelf(verdicts.library, disk),
+        shelf=Shelf(verdicts.library, disk, mark=partial(last_made, options.paths)),
         disk=disk,
     )

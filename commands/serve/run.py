@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from core.paths import Paths
     from core.settings import Settings
 
-# For downloads to note that the server has ended them.
+# For downloads, and then uploads, to note that the server has ended them.
 _FAREWELL = 3.0
 
 # Seconds that an idle connection stays open: longer than the 60 after which load balancers and the
@@ -110,5 +110,7 @@ def run_server(
                 )
         finally:
             options.downloads.cancel()
+            options.uploads.cancel()
             options.downloads.wait(_FAREWELL)
+            options.uploads.wait(_FAREWELL)
             engine.close()

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from commands._shared.jobs import FINETUNE, job_command
+from commands._shared.jobs import FINETUNE, QUANTIZE, job_command
 from commands.serve.fetching import Downloads
 from commands.serve.lifespan import Drain
 from commands.serve.moments import Moments
+from commands.serve.sending import Uploads
 from commands.serve.workers import Workers
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from commands.serve.verdicts import Verdicts
     from core.fit.host import Host
     from core.paths import Paths
+    from core.quantize.runner import Checked
     from core.settings import Settings
 
 
@@ -31,6 +33,17 @@ def check_finetune(config: dict[str, Any], paths: Paths, environ: Mapping[str, s
     from core.train.runner import check  # imported with the first fine-tuning
 
     check(config, paths=paths, environ=environ)
+
+
+def check_quantization(fields: dict[str, Any], options: ServeOptions) -> Checked:
+    """Refuse a quantization that cannot begin, and return what its job is to do.
+
+    Raises:
+        MlxbunError: its options, or its model, are wrong.
+    """
+    from core.quantize.runner import check  # imported with the first quantization
+
+    return check(fields, host=options.host, paths=options.paths, environ=options.environ)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,12 +66,18 @@ class ServeOptions:
     """Whether new requests are taken."""
     downloads: Downloads = field(default_factory=Downloads)
     """Those that were started over HTTP."""
+    uploads: Uploads = field(default_factory=Uploads)
+    """Those that were started over HTTP."""
     keep_alive: float = 10.0
     """Seconds of silence in a stream after which a comment is sent."""
     finetune_command: tuple[str, ...] = field(default_factory=lambda: job_command(FINETUNE))
     """What does a fine-tuning, in a process of its own; the job's id is added."""
     finetune_check: Callable[[dict[str, Any], Paths, Mapping[str, str]], None] = check_finetune
     """Takes what a fine-tuning is asked for; raises `MlxbunError` where it cannot begin."""
+    quantize_command: tuple[str, ...] = field(default_factory=lambda: job_command(QUANTIZE))
+    """What does a quantization, in a process of its own; the job's id is added."""
+    quantize_check: Callable[[dict[str, Any], ServeOptions], Checked] = check_quantization
+    """Takes what a quantization is asked for; raises `MlxbunError` where it cannot begin."""
     trace: Callable[[str], None] | None = None
     """Takes a line for each traced request; None: no request is traced."""
 

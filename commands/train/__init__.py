@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import inspect
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Optional
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from commands._shared import completion
+from commands._shared.fields import FieldOptions, parameter, take_options
 from commands._shared.options import BlasOption, DequantizeOption, JsonOption, MemoryOption
 from commands.train.words import read_words
 from core.train.config import TABLE
@@ -33,7 +34,6 @@ _LORA = (
     "warm_start_adapter",
 )
 _MEMORY = ("grad_checkpoint", "segment_size", "mlp_split", "chunk_size")
-_NAMES = {"data_dir": ("--data", "--data-dir"), "adapter_path": ("--adapter-path", "--output")}
 _COMPLETERS: dict[str, Any] = {
     "data_dir": completion.data_sets,
     "adapter_path": completion.folders,
@@ -102,7 +102,7 @@ def train(context: typer.Context, words: list[str] | None = None, **options: Any
     ).values
     run_train(
         asked.model,
-        {name: options[name] for name in TABLE.names if name in options},
+        FIELDS.given(options),
         config_file=options["config"],
         dry_run=options["dry_run"],
         resume=options["resume"],
@@ -110,42 +110,6 @@ def train(context: typer.Context, words: list[str] | None = None, **options: Any
         session=session,
         console=console,
     )
-
-
-def _field_option(name: str) -> inspect.Parameter:
-    """Return the option of a field, as Typer reads it."""
-    default = TABLE.default(name)
-    kind = _kind(default)
-    spelled = _NAMES.get(name, (f"--{name.replace('_', '-')}",))
-    if kind is bool:
-        spelled = (f"{spelled[0]}/--no-{spelled[0][2:]}",)
-    option = typer.Option(
-        *spelled,
-        help=TABLE.help(name) if default is None or kind is bool else _with_default(name),
-        metavar=None if kind is bool else _metavar(name, kind),
-        autocompletion=_COMPLETERS.get(name),
-        rich_help_panel=_panel(name),
-    )
-    return _parameter(name, Annotated[Optional[kind], option], None)  # noqa: UP045 (a value)
-
-
-def _with_default(name: str) -> str:
-    default = TABLE.default(name)
-    shown = f"{default:g}" if isinstance(default, int | float) else default
-    shown = "all seven" if name == "target_modules" else shown
-    return f"{TABLE.help(name).removesuffix('.')} [{shown}]."
-
-
-def _kind(default: Any) -> type:
-    if isinstance(default, bool | int | float):
-        return type(default)
-    return str
-
-
-def _metavar(name: str, kind: type) -> str:
-    if name in _NAMES or name == "warm_start_adapter":
-        return "PATH" if name == "data_dir" else "DIR"
-    return {int: "N", float: "X"}.get(kind, "NAME")
 
 
 def _panel(name: str) -> str | None:
@@ -157,30 +121,33 @@ def _panel(name: str) -> str | None:
     return "Memory" if name in _MEMORY else None
 
 
-def _parameter(name: str, annotation: Any, default: Any) -> inspect.Parameter:
-    kind = inspect.Parameter.KEYWORD_ONLY
-    return inspect.Parameter(name, kind, annotation=annotation, default=default)
+FIELDS = FieldOptions(
+    table=TABLE,
+    panel=_panel,
+    spelled={
+        "data_dir": ("--data", "--data-dir"),
+        "adapter_path": ("--adapter-path", "--output"),
+    },
+    metavars={"data_dir": "PATH", "adapter_path": "DIR", "warm_start_adapter": "DIR"},
+    completers=_COMPLETERS,
+    defaults={"target_modules": "all seven"},
+)
 
 
-def _make_options() -> None:
-    """Give the command its options: one for each field, and those of a run."""
-    fields = [_field_option(name) for name in TABLE.names if name != "model_dir"]
-    run = [
-        _parameter("config", ConfigFileOption, None),
-        _parameter("dry_run", DryRunOption, False),
-        _parameter("resume", ResumeOption, False),
-        _parameter("memory_budget", MemoryOption, None),
-        _parameter("blas", BlasOption, None),
-        _parameter("dequantize", DequantizeOption, None),
-        _parameter("json", JsonOption, False),
+def _options() -> list[inspect.Parameter]:
+    """Return the options: one for each field, and those of a run."""
+    return [
+        parameter("context", typer.Context, inspect.Parameter.empty),
+        parameter("words", WordsArgument, None),
+        *FIELDS.parameters(leave_out=("model_dir",)),
+        parameter("config", ConfigFileOption, None),
+        parameter("dry_run", DryRunOption, False),
+        parameter("resume", ResumeOption, False),
+        parameter("memory_budget", MemoryOption, None),
+        parameter("blas", BlasOption, None),
+        parameter("dequantize", DequantizeOption, None),
+        parameter("json", JsonOption, False),
     ]
-    first = [
-        _parameter("context", typer.Context, inspect.Parameter.empty),
-        _parameter("words", WordsArgument, None),
-    ]
-    parameters = [*first, *fields, *run]
-    train.__dict__["__signature__"] = inspect.Signature(parameters)
-    train.__annotations__ = {each.name: each.annotation for each in parameters}
 
 
-_make_options()
+take_options(train, _options())

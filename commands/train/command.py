@@ -6,10 +6,10 @@ import re
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from commands.train.interrupts import Interrupts
+from commands._shared.fields import read_fields
+from commands._shared.interrupts import Interrupts
 from commands.train.showing import show_result, shown_events
 from core.errors import UsageProblem
-from core.fields import read_table_file
 from core.jobs.lease import hold_lease
 from core.paths import expanded
 from core.train.config import make_config, require_paths
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from core.train.config import TrainConfig
     from core.train.events import TrainEvent, TrainResult
 
+_STOPPING = "Ending after the running step, and saving; Ctrl-C again ends at once."
 _NO_NAME = re.compile(r"[^\w.-]+")
 
 
@@ -94,7 +95,7 @@ def _tell(
 def _train(
     config: TrainConfig, places: Mapping[str, Any], console: Console, *, resume: bool
 ) -> TrainResult:
-    with Interrupts(console.note) as interrupts, shown_events(console) as show:
+    with Interrupts(_STOPPING, console.note) as interrupts, shown_events(console) as show:
 
         def hear(event: TrainEvent, /) -> None:
             if isinstance(event, Stage) and event.stage == "training":
@@ -131,10 +132,7 @@ def _with_folder(config: TrainConfig, session: Session, *, resume: bool) -> Trai
 
 def _config(model: str | None, options: Mapping[str, Any], config_file: Path | None) -> TrainConfig:
     given = dict(options) | ({"model_dir": model} if model else {})
-    if config_file is None:
-        return make_config(given, where=("--{}",))
-    told = read_table_file(config_file)
-    return make_config(told, given, where=(f"{{}} in {config_file.name}", "--{}"))
+    return read_fields(make_config, given, config_file)
 
 
 def _new_name(config: TrainConfig, now: datetime) -> str:

@@ -33,6 +33,22 @@ _APPROXIMATE = (
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModelFiles:
+    """What the files of a model hold, before it is added up."""
+
+    model_id: str
+    """Repo id, or the folder's name."""
+    revision: str
+    """The commit, or `files-` and a fingerprint; as the benchmark store has it."""
+    folder: Path | None
+    """Where it lies; None: it is not here."""
+    config: Mapping[str, Any]
+    """Its config.json."""
+    tensors: Sequence[Tensor]
+    """The headers of its weights."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Candidate:
     """A model and what its files tell."""
 
@@ -65,7 +81,22 @@ def find_candidate(
     model_folders: Sequence[str] = (),
     remote: bool = False,
 ) -> Candidate:
-    """Return the model that a name stands for: here, else on the Hub.
+    """Return the model that a name stands for, as `find_files` finds it."""
+    files = find_files(
+        name, paths=paths, environ=environ, model_folders=model_folders, remote=remote
+    )
+    return candidate_of(files)
+
+
+def find_files(
+    name: str,
+    *,
+    paths: Paths,
+    environ: Mapping[str, str],
+    model_folders: Sequence[str] = (),
+    remote: bool = False,
+) -> ModelFiles:
+    """Return the files of the model that a name stands for: here, else on the Hub.
 
     Args:
         name: a name, a folder, `starter`, or a repo id on the Hub; `@revision` may follow.
@@ -87,18 +118,23 @@ def find_candidate(
                 "The starter model is not on this machine yet.",
                 hint="`mlxbun download starter` fetches it.",
             )
-        return read_candidate(found)
+        return read_files(found)
     try:
         here = resolve_model(name, hub_cache=paths.hub_cache, model_folders=model_folders)
     except NotFound:
         if not is_repo_id(name):
             raise
         return _on_the_hub(name, paths, environ)
-    return read_candidate(here)
+    return read_files(here)
 
 
 def read_candidate(model: ModelRef) -> Candidate:
-    """Return a model on this disk.
+    """Return a model on this disk, as `read_files` reads it."""
+    return candidate_of(read_files(model))
+
+
+def read_files(model: ModelRef) -> ModelFiles:
+    """Return what the files of a model on this disk hold.
 
     Raises:
         BadModelFiles: its files are missing, broken or absurd.
@@ -111,7 +147,7 @@ def read_candidate(model: ModelRef) -> Candidate:
         ) from problem
     if config is None:
         raise BadModelFiles(f"config.json of {model.model_id} is no JSON object.")
-    return _candidate(
+    return ModelFiles(
         model_id=model.model_id,
         revision=model_revision(model.folder),
         folder=model.folder,
@@ -120,9 +156,9 @@ def read_candidate(model: ModelRef) -> Candidate:
     )
 
 
-def _on_the_hub(name: str, paths: Paths, environ: Mapping[str, str]) -> Candidate:
+def _on_the_hub(name: str, paths: Paths, environ: Mapping[str, str]) -> ModelFiles:
     seen = look_at(name, environ=environ, token=find_token(paths, environ))
-    return _candidate(
+    return ModelFiles(
         model_id=name,
         revision=seen.commit,
         folder=None,
@@ -131,23 +167,21 @@ def _on_the_hub(name: str, paths: Paths, environ: Mapping[str, str]) -> Candidat
     )
 
 
-def _candidate(
-    *,
-    model_id: str,
-    revision: str,
-    folder: Path | None,
-    config: Mapping[str, Any],
-    tensors: list[Tensor],
-) -> Candidate:
-    weights = weigh(tensors, config)
-    shape = read_shape(config, vocabulary=weights.vocabulary)
+def candidate_of(files: ModelFiles) -> Candidate:
+    """Return a model by what its files hold.
+
+    Raises:
+        BadModelFiles: config.json contradicts them.
+    """
+    weights = weigh(files.tensors, files.config)
+    shape = read_shape(files.config, vocabulary=weights.vocabulary)
     return Candidate(
-        model_id=model_id,
-        revision=revision,
-        folder=folder,
+        model_id=files.model_id,
+        revision=files.revision,
+        folder=files.folder,
         shape=shape,
         weights=weights,
-        unloadable=None if shape.known else _why_not_loaded(config),
+        unloadable=None if shape.known else _why_not_loaded(files.config),
     )
 
 

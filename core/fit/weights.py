@@ -156,6 +156,16 @@ def local_tensors(folder: Path, *, needed: bool = True) -> list[Tensor]:
     return [tensor for file in files for tensor in parse_header(read_header(file), str(file))]
 
 
+def is_left_out(name: str) -> bool:
+    """Return whether a tensor belongs to a tower or head that a text engine does not load."""
+    return _LEFT_OUT.search(name) is not None
+
+
+def is_embedding(name: str) -> bool:
+    """Return whether a tensor is the weight of a token embedding."""
+    return _EMBEDDING.search(name) is not None
+
+
 def vocabulary_rows(tensors: Iterable[Tensor]) -> int | None:
     """Return how many token ids a model has rows for; None: no embedding was found.
 
@@ -225,7 +235,7 @@ class _Scales:
         self._tensors = [t for t in tensors if self._is_loaded(t.name, tied)]
         self._names = {t.name: t for t in self._tensors}
         self._head = any(_HEAD.search(name) for name in self._names)
-        self._quantization = _quantization(config)
+        self._quantization = quantization_of(config)
         self._chosen = _chosen(config)
         self._experts = self._count_experts()
         self._notes: dict[str, None] = {}
@@ -274,7 +284,7 @@ class _Scales:
             wide = count * 4 if tensor.dtype in _FLOATS else tensor.nbytes
             return 0, tensor.nbytes, wide, 0
         if (scales := self._scales_of(tensor)) is not None:
-            elements = prod(scales.shape) * self._group_size(tensor.name)
+            elements = prod(scales.shape) * group_size_of(self._quantization, tensor.name)
             # MLX on a CPU spreads the packed numbers into one array of 32 bits for each, and
             # concatenates those; scales and biases are there as stored and in float32.
             scaling = 2 * (scales.nbytes + 4 * prod(scales.shape))
@@ -304,14 +314,6 @@ class _Scales:
     def _scales_of(self, tensor: Tensor) -> Tensor | None:
         base, _, last = tensor.name.rpartition(".")
         return self._names.get(f"{base}.scales") if last == "weight" else None
-
-    def _group_size(self, name: str) -> int:
-        own = self._quantization.get(name.removesuffix(".weight"))
-        for source in (own, self._quantization):
-            size = source.get("group_size") if isinstance(source, dict) else None
-            if isinstance(size, int) and 0 < size <= 4096:
-                return size
-        return 64
 
     def _read_by(self, tensor: Tensor) -> Literal["always", "expert"] | None:
         """Return by which tokens a tensor is read; None: it is looked up, not multiplied with."""
@@ -372,12 +374,28 @@ def _promised_layers(config: Mapping[str, Any], tensors: int) -> int | None:
     return layers
 
 
-def _quantization(config: Mapping[str, Any]) -> Mapping[str, Any]:
+def quantization_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return how config.json says that weights are packed; empty: they are not."""
     for name in ("quantization", "quantization_config"):
         found = config.get(name)
         if isinstance(found, dict):
             return found
     return {}
+
+
+def group_size_of(quantization: Mapping[str, Any], name: str) -> int:
+    """Return how many numbers of a packed weight share a scale.
+
+    Args:
+        quantization: as `quantization_of` returns it.
+        name: of the tensor.
+    """
+    own = quantization.get(name.removesuffix(".weight"))
+    for source in (own, quantization):
+        size = source.get("group_size") if isinstance(source, dict) else None
+        if isinstance(size, int) and 0 < size <= 4096:
+            return size
+    return 64
 
 
 def _chosen(config: Mapping[str, Any]) -> int:

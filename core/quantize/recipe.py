@@ -32,11 +32,11 @@ class Recipe:
         None, Number(1, 16), "Mixed precision: bits per weight of the whole model, scales included."
     )
     candidate_bits: tuple[str, ...] = choice(
-        ("2", "3", "4", "8"), Names(), "Widths that mixed precision chooses from."
+        ("2", "3", "4", "8"), Names(numbers=True), "Widths that mixed precision chooses from."
     )
     reference: str = choice(
         "bf16",
-        Text(),
+        Text(numbers=True),
         "What the sensitivity of layers is measured against: bf16, or a uniform width.",
     )
     calibration_mix: str = choice(

@@ -295,12 +295,29 @@ def _publish(opened: Opened, key: Key, stage: StagingFolder) -> Path:
 
 
 def _existing(opened: Opened, key: Key) -> QuantizeResult:
-    """Return the result that was made by an earlier run of the same recipe and source."""
+    """Return the result that was made by an earlier run of the same recipe and source.
+
+    Raises:
+        ProofFailed: its proof misses a limit of this run, which may have others.
+    """
+    from core.evals.record import read_record
+    from core.quantize.proof import hold_to_limits
     from core.quantize.write import bits_per_weight
 
     folder = opened.target.snapshot(key.commit)
     opened.tell(f"{opened.target.name} is there already, of the same recipe and source.")
-    written = _Written(plan=opened.plan, bpw=bits_per_weight(folder))
+    record = read_record(folder)
+    table = record.table if record else None
+    names = {entry.name: entry.role for entry in table.candidates} if table else {}
+    is_mixed = names.get(_MIXED) == "quantized"
+    if table is not None:
+        hold_to_limits(opened, table, _MIXED if is_mixed else _UNIFORM)
+    written = _Written(
+        plan=opened.plan,
+        bpw=bits_per_weight(folder),
+        table=table,
+        uniform_instead=_MIXED in names and not is_mixed,
+    )
     return _result(opened, key, folder, written, existing=True)
 
 

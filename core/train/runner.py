@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.jobs.run import Outcome
 from core.jobs.stop import Cancelled
-from core.settings import merge_settings, read_config
+from core.settings import settings_of
 from core.train.config import make_config
 from core.train.events import Metric, event_as_json
 from core.train.run import check_training, run_training
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from core.jobs.run import JobRun
     from core.paths import Paths
-    from core.settings import Settings
     from core.train.events import TrainEvent
 
 
@@ -36,7 +35,7 @@ def run(job: JobRun) -> Outcome:
 
     result = run_training(
         config,
-        settings=_settings(job.paths, job.environ),
+        settings=settings_of(job.paths, job.environ),
         paths=job.paths,
         environ=job.environ,
         on_event=tell,
@@ -58,9 +57,4 @@ def check(fields: Mapping[str, Any], *, paths: Paths, environ: Mapping[str, str]
     Raises:
         MlxbunError: as `check_training`, or the configuration is wrong.
     """
-    check_training(make_config(fields), settings=_settings(paths, environ), paths=paths)
-
-
-def _settings(paths: Paths, environ: Mapping[str, str]) -> Settings:
-    file = read_config(paths.config_file)
-    return merge_settings(config=file, environ=environ, flags={}).values
+    check_training(make_config(fields), settings=settings_of(paths, environ), paths=paths)

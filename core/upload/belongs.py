@@ -20,6 +20,13 @@ _JUNK: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("made by Python", ("__pycache__/", "*.pyc", "*.egg-info/", "venv/", "node_modules/")),
     ("made by the system", ("thumbs.db", "desktop.ini", "__macosx/")),
     (
+        "a key, or may hold one",
+        ("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.key", "*.p12", "*.pfx",
+         "*.kdbx", "*.keystore", "*.env", "token", "token.txt", "hf-token", "hf_token*",
+         "credentials", "credentials.*", "secret.*", "secrets.*", "client_secret*.json",
+         "service_account*.json", "service-account*.json", "kubeconfig"),
+    ),
+    (
         "temporary",
         ("*.tmp", "*.temp", "*.part", "*.partial", "*.incomplete", "*.crdownload", "*.lock",
          "*.swp", "*.bak", "*~", "tmp/", "temp/"),

@@ -100,22 +100,41 @@ def upload(
 ) -> UploadResult:
     """Upload what was planned and return when it is committed. Ctrl-C ends it within moments.
 
+    See `start_upload`.
+    """
+    work = start_upload(plan, paths=paths, environ=environ, on_event=on_event, pace=pace)
+    return wait_for(work)
+
+
+def start_upload(
+    plan: UploadPlan,
+    *,
+    paths: Paths,
+    environ: Mapping[str, str],
+    on_event: OnEvent = ignore_event,
+    pace: Pace | None = None,
+    cancel: Flag | None = None,
+) -> Work[UploadResult]:
+    """Start to upload what was planned, in a thread of its own.
+
     Args:
         plan: what.
         paths: our folders, for the token.
         environ: an environment, for the Hub's variables.
         on_event: told how it goes, in other threads.
         pace: how to get on with the network.
+        cancel: ends the upload once it is set; None: only `Work.cancel` does.
 
     Raises:
-        UploadFailed: there is no token, the Hub cannot be reached, refuses, or a file changes.
+        UploadFailed: there is no token; from the work's result: the Hub cannot be reached,
+            refuses, or a file changes.
         NotFound: there is no such account or organization.
         UsageProblem: a public repository is there where a private one was asked for; HF_ENDPOINT
             is no address, or HF_TOKEN no token.
         StoreCorrupt: a token file cannot be read.
     """
     job = _Job(plan, paths=paths, environ=environ, on_event=on_event, pace=pace or Pace())
-    return wait_for(Work(job.run, cancel=Flag()))
+    return Work(job.run, cancel=cancel or Flag())
 
 
 class _Job:

@@ -25,6 +25,7 @@ from scripts.docs.training import (
 from tests.core.upload.hub import UploadHub
 from tests.fakehub import weights
 from tests.processes import NOWHERE, serving
+from tests.tiny import make_model
 
 _USER = "/home/ada"  # what the folder that a scene plays in is called in its picture
 _STARTER = ROOT / ".cache" / "starter" / "hub" / "models--mlxbun--SmolLM2-135M-Instruct-4bit"
@@ -105,6 +106,14 @@ SCENES = (
         ),
         steady=False,
         starter=True,
+    ),
+    Scene(
+        verb="quantize",
+        commands=(
+            "mlxbun quantize pond --override '*.down_proj=8' --dry-run",
+            "mlxbun quantize pond --override '*.down_proj=8'",
+        ),
+        steady=False,
     ),
     Scene(
         verb="fuse",
@@ -188,6 +197,8 @@ def _set_stage(scene: Scene, home: Path, hub: UploadHub) -> dict[str, str]:
         add_adapter(home / "notes-lora")
     if scene.verb == "train":
         add_rows(home / "capitals")
+    if scene.verb == "quantize":
+        make_model(home / "pond")
     if scene.verb == "fuse":
         add_starter_adapter(home / "capitals-lora")
     if scene.verb == "eval":

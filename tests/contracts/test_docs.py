@@ -28,7 +28,13 @@ from scripts.docs.verbs import Verb, read_app
 _, VERBS = read_app()
 STEADY = [scene for scene in SCENES if scene.steady]
 # Options that are called like a setting and are none.
-_OTHERS = {("fit", "batch"), ("fuse", "adapter"), ("generate", "grammar"), ("ls", "thinking")}
+_OTHERS = {
+    ("fit", "batch"),
+    ("fuse", "adapter"),
+    ("generate", "grammar"),
+    ("ls", "thinking"),
+    ("quantize", "dequantize"),
+}
 
 
 def _commands(group: Any = None) -> list[Any]:

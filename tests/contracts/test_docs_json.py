@@ -132,6 +132,7 @@ def _run_offline(recorder: Recorder) -> None:
     run("generate", "./tiny", "hello", "--max-tokens", "4")
     run("chat", "./tiny", "--max-tokens", "4", stdin="hello\n/nonsense\n", codes=(2,))
     run("fit", "acme/River-8B-Instruct-4bit", "--sku", "M1 8", codes=(4,))
+    run("fit", "./tiny", "--quantize", "4bit", "--dequantize", "off")
     run("fit", "acme/Echo-1B-Speech", "./tiny", "./lora", codes=(7,))
     run("gc", "--keep", "1")
     run("gc", "--yes")
@@ -139,6 +140,10 @@ def _run_offline(recorder: Recorder) -> None:
     run("eval", "./tiny", "./tiny-8bit", "--max-tokens", "2")
     _publish(recorder.home)
     run("eval", "--verify", "./tiny-8bit", "--original", "./tiny")
+    quantize = ("quantize", "./tiny", "--override", "*.o_proj=keep", "--blas", "off")
+    run(*quantize, "--dry-run", "--target-bpw", "8")
+    run(*quantize, "--dry-run", "--group-size", "128")
+    run(*quantize, "--no-proof")
     run("bench", "./tiny", "--prompts", "16", "--rows", "1", "--tokens", "4", "--repeats", "2")
     run("bench", "history")
     write_rows(recorder.home / "text", [{"text": "Rivers run to the sea."}])
@@ -228,7 +233,9 @@ def test_every_key_that_is_told_is_printed(recorder: Recorder) -> None:
 def _is_rare(verb: str, event: str, key: str) -> bool:
     # Whether a file is on its way when progress is told depends on the moment.
     on_its_way = event == "progress" and key.startswith("files[]")
-    return on_its_way or (verb, event) in _RARE or key in _RARE_KEYS
+    # A proof is what `eval` prints, too.
+    proof = verb == "quantize" and key.startswith("table.")
+    return on_its_way or proof or (verb, event) in _RARE or key in _RARE_KEYS
 
 
 def _any_layer(path: str) -> str:
@@ -250,7 +257,7 @@ def test_every_object_carries_the_version(recorder: Recorder) -> None:
 
 def test_the_last_line_says_how_it_ended(recorder: Recorder) -> None:
     ends = {verb for verb, event, _ in recorder.seen if event == "done"}
-    assert ends == {"download", "upload", "chat", "serve", "train"}
+    assert ends == {"download", "upload", "chat", "serve", "train", "quantize"}
 
 
 def test_what_goes_wrong_is_told_alike_by_all(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from litestar.exceptions import HTTPException, PermissionDeniedException
 from commands.serve.failures import api_handlers
 from commands.serve.routes.body import read_body
 from commands.serve.visitors import Visit, refusal
-from commands.serve.wire.api import fields_of, problem_body
+from commands.serve.wire.api import error_body, fields_of, problem_body
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from litestar.connection import ASGIConnection
     from litestar.handlers import BaseRouteHandler
     from litestar.types import ControllerRouterHandler
+
+    from core.errors import MlxbunError
 
 # Longer than anything that is asked for here.
 _BODY_LIMIT = 1_000_000
@@ -63,6 +65,11 @@ def as_json(value: msgspec.Struct) -> Response[bytes]:
 def problem(message: str, status: int) -> Response[bytes]:
     """Return a refusal in the words that clients know."""
     return Response(problem_body(message), status_code=status, media_type="application/json")
+
+
+def refused(error: MlxbunError, status: int) -> Response[bytes]:
+    """Return a refusal in the words of an error, with a status of the route's own."""
+    return Response(error_body(error), status_code=status, media_type="application/json")
 
 
 def _only_from_here(

@@ -196,6 +196,54 @@ def test_what_is_wrong_with_one_leaves_the_others(
     assert "is broken" in done.stdout
 
 
+# Quantized
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(llama_8b(tmp_path_factory.mktemp("models") / "Llama-8B"))
+
+
+def test_a_model_as_it_would_be_quantized(plain: str, large: str, environ: Environ) -> None:
+    mac = ("--sku", "M4 Max 64")
+    found = told_one(plain, *mac, "--quantize", "4bit", environ=environ)
+    packed = told_one(large, *mac, environ=environ)
+    for name in ("weights_bytes", "kv_bytes", "needed_bytes", "max_context", "parameters"):
+        assert found[name] == packed[name], name
+    assert found["model"] == "Llama-8B (4-bit)"
+    assert found["downloaded"] is False
+    asked = found["quantizing"]
+    assert asked["form"] == "4-bit"
+    assert asked["bits_per_weight"] == pytest.approx(4.5, abs=0.01)
+    assert asked["disk_bytes"] == packed["weights"]["files_bytes"]
+    assert 0 < asked["memory_bytes"] < asked["disk_bytes"]
+    assert (asked["possible"], asked["packed_already"]) == (True, False)
+    assert "quantizing" not in packed
+
+
+def test_a_quantization_for_a_person(plain: str, large: str, environ: Environ) -> None:
+    done = mlxbun("fit", plain, "--sku", "M1 8", "--quantize", "3.5bpw", environ=environ)
+    lines = dict(line.split("  ", 1) for line in done.stdout.splitlines()[1:])
+    assert lines["quantized"].strip() == "mixed precision, 3.50 bits per weight"
+    assert "of disk (" in lines["quantizing"]
+    table = mlxbun("fit", plain, large, "--quantize", "mxfp4", environ=environ)
+    assert "Llama-8B (mxfp4): mxfp4, 4.2" in table.stderr
+    assert "needs --allow-requantize" in table.stderr
+
+
+def test_a_quantization_that_this_machine_has_no_memory_for(plain: str, environ: Environ) -> None:
+    words = (plain, "--sku", "M4 Max 64", "--memory-budget", "1", "--quantize", "2bit")
+    found = told_one(*words, environ=environ, code=4)
+    assert found["quantizing"]["possible"] is False
+    assert "too much for this machine" in mlxbun("fit", *words, environ=environ).stdout
+
+
+@pytest.mark.parametrize("form", ["7bit", "9bpw", "affine", ""])
+def test_no_quantization(plain: str, environ: Environ, form: str) -> None:
+    done = mlxbun("fit", plain, "--quantize", form, environ=environ)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
 def test_every_mac_is_told(large: str, environ: Environ) -> None:
     found = told(large, "--skus", environ=environ)
     assert [each["machine"]["name"] for each in found] == [sku.name for sku in load_skus()]

@@ -38,6 +38,11 @@ ROUTES: list[tuple[str, str, Any]] = [
     ("GET", "/api/jobs/1a2b3c4d/stream", None),
     ("POST", "/api/finetune/submit", {"model_dir": "/m", "data_dir": "/d"}),
     ("POST", "/api/finetune/inspect-dataset", {"path": "/d"}),
+    ("POST", "/api/quantize/submit", {"model_id": "/m"}),
+    ("POST", "/api/quantize/inspect", {"model_id": "/m"}),
+    ("POST", "/api/quantize/push", {"repo_id": "a/b", "source_path": "/m"}),
+    ("POST", "/api/finetune/push", {"repo_id": "a/b", "source_path": "/m"}),
+    ("POST", "/api/dataset/push", {"repo_id": "a/b", "source_path": "/m"}),
 ]
 FOREIGN = [
     {"origin": "https://evil.example"},

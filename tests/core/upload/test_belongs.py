@@ -87,3 +87,23 @@ def test_folders_that_are_not_looked_into() -> None:
 def test_patterns_that_fit_nothing() -> None:
     assert unmatched(("*.json", "x*"), ["a.json", "b"]) == "x*"
     assert unmatched(("*.json",), ["sub/a.json"]) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "id_rsa", "keys/id_ed25519.pub", "server.pem", "sign.key", "prod.env", "token", "token.txt",
+        "hf_token.json", "credentials.json", "secrets.yaml", "client_secret_1.json",
+    ],
+)  # fmt: skip
+def test_keys_stay_here(name: str) -> None:
+    for kind in ("model", "adapter", "dataset", "files"):
+        assert reason_to_skip(name, kind, Selection()) == "a key, or may hold one"
+        assert reason_to_skip(name, kind, Selection(include=(name,))) is None
+
+
+@pytest.mark.parametrize(
+    "name", ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json"]
+)
+def test_what_only_sounds_like_keys_is_taken(name: str) -> None:
+    assert reason_to_skip(name, "model", Selection()) is None

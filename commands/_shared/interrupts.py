@@ -1,6 +1,6 @@
-"""Ctrl-C while a training runs: the first one asks it to save and end, the second one ends it.
+"""Ctrl-C during work that can stop in order: the first one asks it to stop, the second one ends it.
 
-Before the first step there is nothing to save, so the first one ends it.
+Before there is anything to keep, the first one ends it.
 """
 
 from __future__ import annotations
@@ -14,16 +14,21 @@ if TYPE_CHECKING:
     from types import FrameType
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
-_HEARD = "Ending after the running step, and saving; Ctrl-C again ends at once."
 
 
 class Interrupts:
     """Takes SIGINT and SIGTERM over for a block. For the main thread; elsewhere it does nothing."""
 
-    def __init__(self, note: Callable[[str], None]) -> None:
-        """Take what tells a person that the first one was heard."""
+    def __init__(self, stopping: str, note: Callable[[str], None]) -> None:
+        """Take what a person is told after the first one.
+
+        Args:
+            stopping: the sentence.
+            note: prints it.
+        """
+        self._stopping = stopping
         self._note = note
-        self._training = False
+        self._begun = False
         self._pressed = False
         self._before: dict[signal.Signals, Any] = {}
 
@@ -37,16 +42,16 @@ class Interrupts:
             signal.signal(each, handler)
 
     def begin(self) -> None:
-        """From here on there may be something to save."""
-        self._training = True
+        """From here on there may be something to keep."""
+        self._begun = True
 
     def pressed(self) -> bool:
-        """Return whether somebody asked it to end."""
+        """Return whether the work is to stop."""
         return self._pressed
 
     def _take(self, _number: int, _frame: FrameType | None) -> None:
-        if self._pressed or not self._training:
+        if self._pressed or not self._begun:
             raise KeyboardInterrupt
         self._pressed = True
         # In a thread of its own: this one may be in the middle of telling something.
-        threading.Thread(target=self._note, args=(_HEARD,), daemon=True).start()
+        threading.Thread(target=self._note, args=(self._stopping,), daemon=True).start()

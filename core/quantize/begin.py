@@ -1,0 +1,81 @@
+"""What is decided and refused before a quantization waits for anything, by headers alone.
+
+For a command and a job alike. Imports no arrays.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from core.errors import UsageProblem
+from core.fit.candidate import read_files
+from core.quantize.budget import reach, with_width
+from core.quantize.checks import check_quantize, require_supported
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from core.fit.host import Host
+    from core.paths import Paths
+    from core.quantize.checks import Outlook
+    from core.quantize.recipe import Recipe
+    from core.registry.resolve import ModelRef
+    from core.settings import Settings
+
+_DOUBT = 0.03  # of a bound: headers do not tell all that the opened model does
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ready:
+    """A quantization that nothing speaks against so far."""
+
+    recipe: Recipe
+    """What was chosen, with the width that `fit` asked for."""
+    outlook: Outlook | None
+    """What the headers tell; None: the model is the starter, which may have to be fetched."""
+    note: str | None
+    """Which width `fit` has chosen, in one sentence; None: it was not asked."""
+
+
+def make_ready(
+    recipe: Recipe, *, find_host: Callable[[], Host], settings: Settings, paths: Paths
+) -> Ready:
+    """Refuse a quantization that cannot begin, and choose its width where `fit` asks for that.
+
+    Args:
+        recipe: what was chosen.
+        find_host: returns this machine; called only for `fit`.
+        settings: the merged settings.
+        paths: our folders and the Hugging Face cache.
+
+    Raises:
+        MlxbunError: as `check_quantize` and `with_width`; an architecture that mlx-lm does not
+            load; a target that is out of reach.
+    """
+    note = None
+    if recipe.fit is not None:
+        chosen = with_width(recipe, host=find_host(), settings=settings, paths=paths)
+        recipe, note = chosen.recipe, chosen.note
+    outlook = check_quantize(recipe, settings=settings, paths=paths)
+    if outlook is not None:
+        require_supported(outlook.model)
+        if recipe.target_bpw is not None:
+            _require_reach(recipe, outlook.model)
+    return Ready(recipe=recipe, outlook=outlook, note=note)
+
+
+def _require_reach(recipe: Recipe, model: ModelRef) -> None:
+    """Refuse a target that is plainly out of reach; the opened model has the last word.
+
+    Raises:
+        UsageProblem: it is.
+    """
+    low, high = reach(read_files(model), recipe, recipe.form.group_size)
+    target = recipe.target_bpw or 0.0
+    if not low * (1 - _DOUBT) <= target <= high * (1 + _DOUBT):
+        raise UsageProblem(
+            f"target_bpw {target:g} is out of reach: this model takes {low:.2f} to {high:.2f} bits "
+            "per weight with these candidates.",
+            hint="Choose a target in that range, or other candidate_bits.",
+        )
