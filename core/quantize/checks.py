@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import BadModelFiles, UsageProblem
 from core.paths import expanded
+from core.quantize.calibration import check_calibration
 from core.quantize.form import GROUPS
 from core.quantize.place import Target, check_target, choose_target
 from core.quantize.recipe import Recipe, check_together
@@ -76,7 +77,8 @@ def look(recipe: Recipe, model: ModelRef, *, hub_cache: Path) -> Outlook:
     """
     target = choose_target(model, recipe, hub_cache=hub_cache)
     check_target(target, model.folder)
-    check_calibration(recipe)
+    if recipe.calibrates:
+        check_calibration(recipe.calibration_mix)
     headers = {
         name: entry
         for file in sorted(model.folder.glob(WEIGHTS))
@@ -160,23 +162,6 @@ def require_supported(model: ModelRef) -> None:
             f"{printable(model.model_id)} cannot be quantized: {verdict.reason}.",
             hint="Choose another model: `mlxbun ls` shows which are supported.",
         )
-
-
-def check_calibration(recipe: Recipe) -> None:
-    """Refuse a calibration file that is not there.
-
-    Raises:
-        UsageProblem: it is not.
-    """
-    if not recipe.calibrates or not recipe.calibration_mix.endswith((".jsonl", ".json")):
-        return
-    path = expanded(recipe.calibration_mix)
-    try:
-        empty = path.stat().st_size == 0
-    except (OSError, ValueError):
-        raise UsageProblem(f"There is no calibration file {path}.") from None
-    if empty or not path.is_file():
-        raise UsageProblem(f"The calibration file {path} is empty.")
 
 
 def _require_groups(shapes: list[tuple[int, ...]], recipe: Recipe) -> None:
