@@ -188,7 +188,7 @@ class _Measure:
                 caches[layer] = QuantizedKVCache(group_size=group, bits=bits)
             found = self._read(row, caches)
             kl = mx.sum(mx.exp(expected) * (expected - found), axis=-1)  # [B, tokens]
-            total += float(mx.sum(kl).item())
+            total += float(mx.sum(kl))
             count += kl.size
         self._step()
         mean = total / count

@@ -110,4 +110,5 @@ def _softmax(x: Array) -> Array:
 
 
 def _silu(x: Array) -> Array:
-    return x / (1 + np.exp(-x))
+    made: Array = x / (1 + np.exp(-x))
+    return made
