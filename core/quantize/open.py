@@ -19,6 +19,7 @@ from core.quantize.checks import look, require_model, require_supported
 from core.quantize.events import Note, Stage, ignore_event
 from core.quantize.plan import Plan, describe_kept, make_plan
 from core.quantize.recipe import check_together
+from core.registry.files import read_json
 from core.units import format_bytes
 
 if TYPE_CHECKING:
@@ -183,6 +184,8 @@ def open_run(
     )
     outlook = look(recipe, model, hub_cache=paths.hub_cache)
     require_supported(model)
+    if recipe.rotate_weights:
+        _check_rotation(model.folder)
     on_event(Stage(stage="reading", progress=0.0, message=f"reading {model.model_id}"))
     _import_backend(compute)
     opened = _planned(
@@ -211,7 +214,7 @@ def reopened(opened: Opened) -> Source:
     from core.quantize.parts import rotate_source
 
     source = _open_source(opened.model.folder, opened.recipe)
-    return rotate_source(opened, source) if opened.recipe.rotate_weights else source
+    return rotate_source(opened.recipe, source)[0] if opened.recipe.rotate_weights else source
 
 
 def result_bytes(opened: Opened) -> int:
@@ -245,9 +248,18 @@ def _planned(opened: Opened) -> Opened:
 
     source = opened.source
     if opened.recipe.rotate_weights:
-        source = rotate_source(opened, source)
+        source, notes = rotate_source(opened.recipe, source)
+        for line in notes:
+            opened.note(line)
     layers, sums = describe(source.model)
     return replace(opened, source=source, plan=make_plan(layers, sums, opened.recipe))
+
+
+def _check_rotation(folder: Path) -> None:
+    """Refuse an architecture that cannot be rotated, by its config.json."""
+    from core.quantize.rotate.rotating import check_rotation
+
+    check_rotation(read_json(folder / "config.json") or {})
 
 
 def _open_source(folder: Path, recipe: Recipe) -> Source:

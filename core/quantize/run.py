@@ -17,7 +17,7 @@ from core.errors import BadModelFiles, MlxbunError, ProofFailed, UsageProblem
 from core.progress import ignore_progress
 from core.quantize.events import Stage, ignore_event
 from core.quantize.open import Opened, QuantizePlan, never, open_run, plan_quantize, reopened
-from core.quantize.plan import Choice, Plan, uniform_near
+from core.quantize.plan import Plan, uniform_near
 from core.quantize.record import leave_record
 from core.quantize.resume import Key, key_of, open_stage
 from core.quantize.resume import Stage as StagingFolder
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from core.paths import Paths
     from core.progress import OnProgress
     from core.quantize.events import OnEvent
+    from core.quantize.parts import Chosen
     from core.quantize.place import Target
     from core.quantize.recipe import Recipe
     from core.quantize.write import Packed
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
 __all__ = ["Opened", "QuantizePlan", "QuantizeResult", "plan_quantize", "run_quantize"]
 
 _MIXED, _UNIFORM = "mixed", "uniform"
+_PACKED = 0.85  # where packing ends in the progress of a run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +83,10 @@ class _Written:
     """Its forms."""
     bpw: float
     """Its bits per weight."""
-    choice: Choice | None = None
-    """What its forms, or those of the mixed one, were chosen by; None: there was no choice."""
     table: ProofTable | None = None
     """The proof."""
+    chosen: Chosen | None = None
+    """What mixed precision has chosen; None: the forms were not to be chosen."""
     rival: Plan | None = None
     """The uniform model that a mixed one was compared with; None: it was not."""
     uniform_instead: bool = False
@@ -162,10 +164,10 @@ def _written(opened: Opened, key: Key, stage: StagingFolder) -> _Written:
         written = _Written(plan=opened.plan, bpw=_write(opened, opened.plan, stage, None))
         written = _proven(opened, written, {_UNIFORM: stage.files})
     else:
-        plan = choose_forms(opened)
-        bpw = _write(opened, plan, stage, fitted_packs(opened, plan))
-        written = _guarded(opened, key, stage, _Written(plan=plan, bpw=bpw))
-        written = replace(written, choice=plan.choice)
+        chosen = choose_forms(opened, key)
+        bpw = _write(opened, chosen.plan, stage, fitted_packs(opened, chosen))
+        ours = _Written(plan=chosen.plan, bpw=bpw, chosen=chosen)
+        written = _guarded(opened, key, stage, ours)
     if opened.recipe.kv_config:
         write_kv_config(opened, stage.files)
     _leave_words(opened, written, stage.files)
@@ -188,14 +190,14 @@ def _leave_words(opened: Opened, written: _Written, folder: Path) -> None:
         table = published(table, uniform_instead=written.uniform_instead)
     figures = figures_of(table) if table else ()
     leave_record(folder, opened, written.plan, bpw=written.bpw, figures=figures)
-    choice = written.choice
+    chosen = written.chosen
     leave_proof(
         folder,
         opened,
         table,
         baseline=written.rival,
-        calibration=choice.calibration if choice else None,
-        sweep=choice.sweep if choice else None,
+        calibration=chosen.calibration.digest if chosen else None,
+        sweep=chosen.mixed.as_json() if chosen else None,
     )
 
 
@@ -231,7 +233,7 @@ def _guarded(opened: Opened, key: Key, stage: StagingFolder, ours: _Written) -> 
         "Mixed precision was not better than the uniform model of its size in held-out KL: the "
         "uniform one is written."
     )
-    return _Written(plan=theirs.plan, bpw=theirs.bpw, table=ours.table, uniform_instead=True)
+    return replace(ours, plan=theirs.plan, bpw=theirs.bpw, uniform_instead=True)
 
 
 def _write(
@@ -251,13 +253,14 @@ def _write(
         write.write_extras(source.extras, writer, check=check)
     text_only = opened.recipe.text_only
     write.write_beside(source, plan, layout, stage.files, text_only=text_only)
-    opened.on_event(Stage(stage="checking", progress=0.9, message="reading back"))
+    opened.on_event(Stage(stage="checking", progress=_PACKED, message="reading back"))
     return write.read_back(stage.files, stage, layout, check=check)
 
 
 def _packing(opened: Opened) -> Callable[[int, int], None]:
     """Return what tells of bytes that are written, a hundred times a run at most."""
     last = -1
+    begins = 0.0 if opened.plan.target_bpw is None else 0.5  # after the sweep
 
     def on_bytes(done: int, total: int) -> None:
         nonlocal last
@@ -265,7 +268,8 @@ def _packing(opened: Opened) -> Callable[[int, int], None]:
         if share > last:
             last = share
             told = f"packing: {format_bytes(done)} of {format_bytes(total)}"
-            opened.on_event(Stage(stage="packing", progress=0.9 * done / total, message=told))
+            progress = begins + (_PACKED - begins) * done / max(1, total)
+            opened.on_event(Stage(stage="packing", progress=progress, message=told))
 
     return on_bytes
 
