@@ -17,7 +17,7 @@ from core.evals.record import FILE, read_record
 from core.evals.streams import Watch
 from core.jobs.stop import Cancelled
 from core.quantize import mixing
-from core.quantize.mixing import mix_forms, read_mixed, sizes_of
+from core.quantize.mixing import batches, mix_forms, read_mixed, sizes_of
 from core.quantize.plan import Plan, make_plan
 from core.quantize.plot import write_record_plot
 from core.quantize.recipe import make_recipe
@@ -177,3 +177,10 @@ def test_a_cancelled_run_continues_its_sweep(tmp_path: Path) -> None:
     assert before.count('"noise"') > 3
     assert box.quantize(source, bits=None, target_bpw=5.0).bits_per_weight <= 5.0
     assert kept.read_text().startswith(before)
+
+
+def test_rows_of_one_length_are_computed_together_eight_at_most() -> None:
+    rows = [(at,) * (5 if at == 3 else 4) for at in range(10)]
+    found = batches(rows)
+    assert [tuple(batch.shape) for batch in found] == [(8, 4), (1, 4), (1, 5)]
+    assert sum(int(batch[:, 0].sum().item()) for batch in found) == 45
