@@ -72,7 +72,7 @@ class Opened:
     check: Callable[[], None]
     """Called often; raises `Cancelled` when the run is to end."""
     notes: list[str] = field(default_factory=list)
-    """What was worth knowing, for the result."""
+    """What is worth knowing about the result; it travels with it."""
     values: bool | None = None
     """Whether values are rotated; None: nothing is rotated."""
 
@@ -81,8 +81,12 @@ class Opened:
         """Where the result goes."""
         return self.outlook.target
 
+    def tell(self, line: str) -> None:
+        """Say something that is worth knowing about this run alone."""
+        self.on_event(Note(line=line))
+
     def note(self, line: str) -> None:
-        """Say something that is worth knowing, once."""
+        """Say something that is worth knowing about the result, once."""
         if line not in self.notes:
             self.notes.append(line)
             self.on_event(Note(line=line))
@@ -168,10 +172,8 @@ def open_run(
     """
     check_together(recipe)
     require_model(recipe)
-    notes: list[str] = []
 
-    def note(line: str) -> None:
-        notes.append(line)
+    def note(line: str) -> None:  # of this machine: it does not belong to the result
         on_event(Note(line=line))
 
     compute = _compute(settings, paths, environ, note)
@@ -203,7 +205,6 @@ def open_run(
             budget_bytes=_budget(compute, settings),
             on_event=on_event,
             check=stopping(should_stop),
-            notes=notes,
         )
     )
     _say_what_stays(opened)

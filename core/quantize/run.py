@@ -140,9 +140,9 @@ def run_quantize(
 def _made(opened: Opened, key: Key, stage: StagingFolder) -> QuantizeResult:
     """Write a model, prove it, and put it in its place."""
     if stage.restarted:
-        opened.note("An interrupted run was of another recipe or source: starting over.")
+        opened.tell("An interrupted run was of another recipe or source: starting over.")
     elif stage.resumes and stage.written:
-        opened.note(f"Resuming an interrupted run: {len(stage.written)} tensors are written.")
+        opened.tell(f"Resuming an interrupted run: {len(stage.written)} tensors are written.")
     try:
         written = _written(opened, key, stage)
         if key_of(opened.recipe, opened.model.folder) != key:
@@ -299,7 +299,7 @@ def _existing(opened: Opened, key: Key) -> QuantizeResult:
     from core.quantize.write import bits_per_weight
 
     folder = opened.target.snapshot(key.commit)
-    opened.note(f"{opened.target.name} is there already, of the same recipe and source.")
+    opened.tell(f"{opened.target.name} is there already, of the same recipe and source.")
     written = _Written(plan=opened.plan, bpw=bits_per_weight(folder))
     return _result(opened, key, folder, written, existing=True)
 
