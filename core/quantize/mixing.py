@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _ROWS, _LENGTH = 8, 128
 """Rows of a sweep, unless the recipe says how many, and tokens of a row."""
+_BATCH = 8  # rows computed together
 SWEEP_ENDS = 0.5
 """How far a run is when its sweep ends, 0 to 1."""
 
@@ -143,11 +144,15 @@ def _prepared(recipe: Recipe) -> str:
 
 
 def batches(rows: Sequence[Sequence[int]]) -> list[mx.array]:
-    """Return rows of the same length together, [B, T] each."""
+    """Return rows of the same length together, [B, T] each, at most eight."""
     found: dict[int, list[Sequence[int]]] = {}
     for row in rows:
         found.setdefault(len(row), []).append(row)
-    return [mx.array(together) for together in found.values()]
+    return [
+        mx.array(together[first : first + _BATCH])
+        for together in found.values()
+        for first in range(0, len(together), _BATCH)
+    ]
 
 
 def _watch(opened: Opened) -> Watch:

@@ -17,7 +17,7 @@ from core.evals.record import FILE, read_record
 from core.evals.streams import Watch
 from core.jobs.stop import Cancelled
 from core.quantize import mixing
-from core.quantize.mixing import mix_forms, read_mixed, sizes_of
+from core.quantize.mixing import batches, mix_forms, read_mixed, sizes_of
 from core.quantize.plan import Plan, make_plan
 from core.quantize.plot import write_record_plot
 from core.quantize.recipe import make_recipe
@@ -154,7 +154,8 @@ def test_a_uniform_model_has_no_sweep_to_draw(tmp_path: Path) -> None:
         write_record_plot(tmp_path / "sweep.svg", result.folder)
     file = result.folder / FILE
     content = json.loads(file.read_text())
-    for damaged in ({}, {"entries": 1}, {"entries": [], "key": {}}):
+    cases: list[dict[str, Any]] = [{}, {"entries": 1}, {"entries": [], "key": {}}]
+    for damaged in cases:
         file.unlink()
         file.write_text(json.dumps(content | {"sweep": damaged}))
         with pytest.raises(BadModelFiles, match="cannot be read"):
@@ -177,3 +178,21 @@ def test_a_cancelled_run_continues_its_sweep(tmp_path: Path) -> None:
     assert before.count('"noise"') > 3
     assert box.quantize(source, bits=None, target_bpw=5.0).bits_per_weight <= 5.0
     assert kept.read_text().startswith(before)
+
+
+def test_rows_of_one_length_are_computed_together_eight_at_most() -> None:
+    rows = [(at,) * (5 if at == 3 else 4) for at in range(10)]
+    found = batches(rows)
+    assert [tuple(batch.shape) for batch in found] == [(8, 4), (1, 4), (1, 5)]
+    assert mx.concatenate([batch[:, 0] for batch in found]).tolist() == [
+        0,
+        1,
+        2,
+        4,
+        5,
+        6,
+        7,
+        8,
+        9,
+        3,
+    ]
