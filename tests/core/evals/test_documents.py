@@ -10,6 +10,7 @@ import pytest
 from tokenizers import Tokenizer as Backend
 from tokenizers import processors
 
+from core.engine.request import ChatPrompt
 from core.engine.tokenizer import Tokenizer
 from core.errors import BadModelFiles, UsageProblem
 from core.evals import documents as module
@@ -143,6 +144,14 @@ def test_without_a_usable_template_roles_stand_in_front(
     assert len(rows.notes) == 1
     assert rows.notes[0].startswith("1 of 1 conversations are read as plain text")
     assert reason in rows.notes[0]
+
+
+def test_a_template_that_writes_the_date_gives_the_same_tokens_every_day(tmp_path: Path) -> None:
+    tokenizer = tokenizer_of(tmp_path / "model", "{{ strftime_now('%d %b %Y') }}, river")
+    rows = token_rows(documents(tmp_path, {"messages": CHAT}), tokenizer, length=512)
+    assert tokenizer.decode(rows.rows[0]) == "01 Jan 2025, river"
+    now = tokenizer.render(ChatPrompt(messages=tuple(CHAT)))
+    assert now != "01 Jan 2025, river"
 
 
 def test_a_template_that_does_not_end_is_tried_once(

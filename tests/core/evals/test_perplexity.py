@@ -62,7 +62,7 @@ def test_chunks_change_nothing(
 
 
 def test_a_head_that_is_not_known_is_computed_whole(model: Any) -> None:
-    class Wrapped(nn.Module):
+    class Wrapped(nn.Module):  # type: ignore[misc]
         """Nothing in here looks like a body with a head."""
 
         def __init__(self) -> None:
