@@ -9,16 +9,38 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from jinja2 import Template
 
 # Names under which clients and templates know a message's reasoning; the first is the usual one.
 _REASONING = ("reasoning_content", "thinking", "reasoning")
+
+
+_fixed_date: ContextVar[datetime | None] = ContextVar("_fixed_date", default=None)
+
+
+@contextmanager
+def fixed_date(date: datetime) -> Iterator[None]:
+    """Have templates that write today's date write another one within the block.
+
+    Holds for the thread that enters the block.
+
+    Args:
+        date: the date, in no time zone.
+    """
+    before = _fixed_date.set(date)
+    try:
+        yield
+    finally:
+        _fixed_date.reset(before)
 
 
 class ChatTemplate:
@@ -95,7 +117,7 @@ class ChatTemplate:
         environment.filters["tojson"] = _tojson
         environment.globals |= {
             "raise_exception": _raise_exception,
-            "strftime_now": lambda form: datetime.now().strftime(form),
+            "strftime_now": _strftime_now,
             "dict": _make_dict,
             "namespace": _safe_namespace(),
         }
@@ -147,6 +169,10 @@ def _raise_exception(message: str) -> None:
     from jinja2 import TemplateError
 
     raise TemplateError(message)
+
+
+def _strftime_now(form: str) -> str:
+    return (_fixed_date.get() or datetime.now()).strftime(form)
 
 
 def _make_dict(*args: Any, **kwargs: Any) -> dict[Any, Any]:

@@ -11,6 +11,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from hashlib import sha256
 from itertools import islice, zip_longest
 from random import Random
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from core.engine.bounded import OutOfTimeError, within
 from core.engine.request import ChatPrompt
 from core.engine.retelling import Retelling
+from core.engine.template import fixed_date
 from core.errors import BadModelFiles, BadRequest, UsageProblem
 from core.fields import shown
 from core.registry.files import printable
@@ -43,6 +45,7 @@ MOST_BYTES = 64 * 2**20
 """The largest file of documents that is read, in bytes."""
 
 _TEMPLATE_SECONDS = 20.0  # a template takes milliseconds; the first call also compiles it
+_DATE = datetime(2025, 1, 1)  # templates write it: the tokens must not change every day
 _BETWEEN = "\n\n"  # behind a plain text, as another may follow
 _LONGEST_DOMAIN = 40  # characters
 _SHOWN = 5  # broken rows that a sentence lists
@@ -275,7 +278,8 @@ class DocumentEncoder:
             self._retelling = Retelling(self._tokenizer)
         messages = tuple(_without_marks(message) for message in example.messages)
         prompt = self._retelling.retell(ChatPrompt(messages=messages, tools=example.tools))
-        text = self._tokenizer.render(prompt, generation_prompt=False)
+        with fixed_date(_DATE):
+            text = self._tokenizer.render(prompt, generation_prompt=False)
         if any("\ud800" <= character <= "\udfff" for character in text):
             raise RowProblem("it writes half a character")
         return text

@@ -10,6 +10,7 @@ import pytest
 from tokenizers import Tokenizer as Backend
 from tokenizers import processors
 
+from core.engine.request import ChatPrompt
 from core.engine.tokenizer import Tokenizer
 from core.errors import BadModelFiles, UsageProblem
 from core.evals import documents as module
@@ -145,6 +146,14 @@ def test_without_a_usable_template_roles_stand_in_front(
     assert reason in rows.notes[0]
 
 
+def test_a_template_that_writes_the_date_gives_the_same_tokens_every_day(tmp_path: Path) -> None:
+    tokenizer = tokenizer_of(tmp_path / "model", "{{ strftime_now('%d %b %Y') }}, river")
+    rows = token_rows(documents(tmp_path, {"messages": CHAT}), tokenizer, length=512)
+    assert tokenizer.decode(rows.rows[0]) == "01 Jan 2025, river"
+    now = tokenizer.render(ChatPrompt(messages=tuple(CHAT)))
+    assert now != "01 Jan 2025, river"
+
+
 def test_a_template_that_does_not_end_is_tried_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -173,10 +182,11 @@ def test_the_digest_is_of_what_is_written(tmp_path: Path) -> None:
 
 
 def test_rows_are_sampled_by_seed(tokenizer: Tokenizer) -> None:
-    rows = token_rows(text("The river runs. " * 40), tokenizer, length=16)
+    content = "".join(f"{number} rivers. " for number in range(60))
+    rows = token_rows(text(content), tokenizer, length=16)
     some = sample_rows(rows, 5, seed=1)
     assert some == sample_rows(rows, 5, seed=1) != sample_rows(rows, 5, seed=2)
-    assert len(set(some.rows)) <= 5 == len(some.rows)
+    assert len(set(some.rows)) == len(some.rows) == 5
     assert sample_rows(rows, -1, seed=1) == sample_rows(rows, 10_000, seed=1) == rows
 
 
@@ -187,16 +197,16 @@ def test_rows_are_chosen_from_domains_in_turn(tokenizer: Tokenizer) -> None:
     assert choose_rows(rows, 8).domains.count("b") == 3
 
 
-def test_deep_json_is_a_broken_row(tmp_path: Path) -> None:
-    deep = "[" * 900 + "]" * 900
-    file = tmp_path / "deep.jsonl"
-    file.write_text(
-        '{"messages": [{"role": "assistant", "content": "x"}], "tools": [{"a": %s}]}' % deep
-    )
-    try:
-        found = read_documents(file)
-    except UsageProblem as problem:
-        assert "deep.jsonl, line 1" in problem.message
-    else:
-        assert digest_of(found)
-        assert found[0].pieces
+def with_deep_tools(folder: Path, depth: int) -> list[Document]:
+    deep = "[" * depth + "]" * depth
+    message = json.dumps({"role": "assistant", "content": "To the sea."})
+    file = folder / "deep.jsonl"
+    file.write_text(f'{{"messages": [{message}], "tools": [{{"deep": {deep}}}]}}')
+    return read_documents(file)
+
+
+def test_deep_json_is_a_broken_row(tokenizer: Tokenizer, tmp_path: Path) -> None:
+    few = with_deep_tools(tmp_path, 200)
+    assert token_rows(few, tokenizer, length=16).digest == digest_of(few)
+    with pytest.raises(UsageProblem, match=r"deep\.jsonl, line 1"):
+        with_deep_tools(tmp_path, 100_000)

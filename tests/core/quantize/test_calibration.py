@@ -97,7 +97,7 @@ def test_a_file_of_all_forms(tokenizer: Tokenizer, tmp_path: Path) -> None:
     ],
 )
 def test_a_file_that_cannot_be_used(tmp_path: Path, rows: list[Any], said: str) -> None:
-    with pytest.raises(UsageProblem, match="") as caught:
+    with pytest.raises(UsageProblem) as caught:
         check_calibration(write(tmp_path, rows))
     assert said in caught.value.message
 
