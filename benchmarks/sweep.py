@@ -109,7 +109,8 @@ def _by_full_forwards(
             module.weight = mx.dequantize(*mx.quantize(weight, **how), **how)
             pairs = zip(before, logps(), strict=True)
             values = [(mx.exp(p) * (p - q)).sum(axis=-1).flatten() for p, q in pairs]
-            found[path, form] = mx.concatenate(values).mean().item()
+            mean: Any = mx.concatenate(values).mean()
+            found[path, form] = float(mean.item())
         module.weight = weight
     return found, time.perf_counter() - start
 

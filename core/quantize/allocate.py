@@ -137,7 +137,7 @@ def uniform_within(sizes: Sizes, target_bpw: float, *, sweep: Sweep | None = Non
     fitting = [each for each in found if each.bits <= target_bpw * sizes.weights + 1e-6]
     if not fitting:
         smallest = {path: min(opts, key=opts.__getitem__) for path, opts in sizes.options.items()}
-        return _as_allocation(smallest, sizes, sweep)
+        return as_allocation(smallest, sizes, sweep)
     return max(fitting, key=lambda each: each.bits)
 
 
@@ -153,7 +153,7 @@ def uniform(sizes: Sizes, form: Form, *, sweep: Sweep | None = None) -> Allocati
             min(wider, key=options.__getitem__) if wider else max(options, key=options.__getitem__)
         )
         forms[path] = form if form in options else chosen
-    return _as_allocation(forms, sizes, sweep)
+    return as_allocation(forms, sizes, sweep)
 
 
 def better_of(
@@ -172,7 +172,12 @@ def better_of(
     return allocations[losses.index(min(losses))], losses
 
 
-def _as_allocation(forms: Mapping[str, Form], sizes: Sizes, sweep: Sweep | None) -> Allocation:
+def as_allocation(forms: Mapping[str, Form], sizes: Sizes, sweep: Sweep | None) -> Allocation:
+    """Return forms as an allocation; without a sweep its `kl` is nan.
+
+    Raises:
+        KeyError: a tensor or form has no size.
+    """
     bits = sizes.bits_of(forms)
     kl = math.nan
     if sweep is not None:

@@ -76,8 +76,8 @@ def _each_expert(inputs: mx.array, indices: mx.array, experts: int) -> Iterator[
 
 def _round_expert(weight: mx.array, found: Moments, form: Form) -> Outcome:
     if found.tokens < FLOOR:
-        seen = f"it saw {found.tokens} of the {FLOOR} tokens that a fit needs"
-        return Outcome(packed=plain_fit(weight, form), obstacle=seen)
+        few = f"fewer than {FLOOR} calibration tokens"
+        return Outcome(packed=plain_fit(weight, form), obstacle=few)
     return round_fed_back(weight, found, form)
 
 

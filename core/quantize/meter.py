@@ -15,14 +15,16 @@ original logits again from the kept hidden states.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
+import numpy as np
 
 from core.engine.blocks import Blocks, States
+from core.quantize.watch import watched
 
 _CHUNK_BYTES = 64 * 10**6
 _LEAST_CHUNK = 16
@@ -32,8 +34,8 @@ _GROUP = 256  # terms summed in a row
 _BROKEN = 1e4  # nats: a token whose output is not finite
 
 
-Calls = list[tuple[tuple[Any, ...], dict[str, Any]]]
-"""Arguments of calls, by position and by name."""
+Calls = list[tuple[Any, ...]]
+"""Arguments of calls."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,24 +57,6 @@ def placed(module: Any, weight: mx.array) -> Iterator[None]:
         yield
     finally:
         module.weight = before
-
-
-@contextmanager
-def _watched(module: Any) -> Iterator[Calls]:
-    """Note the arguments of a module's calls within the block."""
-    kind: Any = type(module)
-    calls: Calls = []
-
-    class Watched(kind):  # type: ignore[misc]
-        def __call__(self, *args: Any, **more: Any) -> Any:
-            calls.append((args, more))
-            return kind.__call__(self, *args, **more)
-
-    module.__class__ = Watched  # a stand-in in its place would be no child of its layer
-    try:
-        yield calls
-    finally:
-        module.__class__ = kind
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,18 +162,22 @@ class Meter:
             found.append((values, tuple(tokens.shape)))
         return _mean(found)
 
-    def calls(self, modules: Sequence[Any]) -> list[Calls]:
+    def calls(self, modules: Mapping[str, Any]) -> dict[str, Calls]:
         """Return how modules of the layer that the states stand before are called.
 
         Args:
-            modules: of that layer.
+            modules: of that layer, by path.
 
         Returns:
-            For each module the arguments of its calls on the first batch.
+            The arguments of each module's calls on the first batch.
         """
         assert self._blocks is not None
-        with ExitStack() as stack:
-            found = [stack.enter_context(_watched(module)) for module in modules]
+        found: dict[str, Calls] = {path: [] for path in modules}
+
+        def on_call(path: str, x: mx.array, rest: tuple[Any, ...]) -> None:
+            found[path].append((x, *rest))
+
+        with watched(modules, on_call):
             mx.eval(self._blocks.through(self._index, self._states[0]).hidden)
         return found
 
@@ -327,13 +315,8 @@ def _flat(states: mx.array) -> mx.array:
 
 def _mean(parts: Sequence[tuple[mx.array, tuple[int, ...]]]) -> Loss:
     """Return the mean of values per token [N] over all tokens, and its error over rows."""
-    rows: list[float] = []
-    finite = [(mx.where(mx.isfinite(part), part, _BROKEN), shape) for part, shape in parts]
-    for part, (count, *_) in finite:
-        rows += part.reshape(count, -1).mean(axis=1).tolist()
-    total = sum(float(part.sum().item()) for part, _ in finite)
-    tokens = sum(part.size for part, _ in parts)
-    middle = sum(rows) / len(rows)
-    spread = sum((value - middle) ** 2 for value in rows)
-    error = math.sqrt(spread / (len(rows) - 1) / len(rows)) if len(rows) > 1 else None
-    return Loss(kl=total / tokens, error=error)
+    values = [np.array(part).astype(np.float64).reshape(count, -1) for part, (count, *_) in parts]
+    values = [np.where(np.isfinite(each), each, _BROKEN) for each in values]
+    rows = np.concatenate([each.mean(axis=1) for each in values])
+    error = float(rows.std(ddof=1)) / math.sqrt(len(rows)) if len(rows) > 1 else None
+    return Loss(kl=float(np.concatenate([each.ravel() for each in values]).mean()), error=error)

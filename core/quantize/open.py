@@ -73,6 +73,8 @@ class Opened:
     """Called often; raises `Cancelled` when the run is to end."""
     notes: list[str] = field(default_factory=list)
     """What was worth knowing, for the result."""
+    values: bool | None = None
+    """Whether values are rotated; None: nothing is rotated."""
 
     @property
     def target(self) -> Target:
@@ -185,7 +187,7 @@ def open_run(
     outlook = look(recipe, model, hub_cache=paths.hub_cache)
     require_supported(model)
     if recipe.rotate_weights:
-        _check_rotation(model.folder)
+        _check_rotation(model.folder, recipe)
     on_event(Stage(stage="reading", progress=0.0, message=f"reading {model.model_id}"))
     _import_backend(compute)
     opened = _planned(
@@ -214,7 +216,10 @@ def reopened(opened: Opened) -> Source:
     from core.quantize.parts import rotate_source
 
     source = _open_source(opened.model.folder, opened.recipe)
-    return rotate_source(opened.recipe, source)[0] if opened.recipe.rotate_weights else source
+    if not opened.recipe.rotate_weights:
+        return source
+    rotated = rotate_source(opened.recipe, source, values=opened.values)
+    return replace(source, model=rotated.model, config=rotated.config)
 
 
 def result_bytes(opened: Opened) -> int:
@@ -248,18 +253,24 @@ def _planned(opened: Opened) -> Opened:
 
     source = opened.source
     if opened.recipe.rotate_weights:
-        source, notes = rotate_source(opened.recipe, source)
-        for line in notes:
+        rotated = rotate_source(opened.recipe, source)
+        source = replace(source, model=rotated.model, config=rotated.config)
+        opened = replace(opened, values=rotated.values)
+        for line in rotated.notes:
             opened.note(line)
     layers, sums = describe(source.model)
     return replace(opened, source=source, plan=make_plan(layers, sums, opened.recipe))
 
 
-def _check_rotation(folder: Path) -> None:
+def _check_rotation(folder: Path, recipe: Recipe) -> None:
     """Refuse an architecture that cannot be rotated, by its config.json."""
     from core.quantize.rotate.rotating import check_rotation
 
-    check_rotation(read_json(folder / "config.json") or {})
+    check_rotation(
+        read_json(folder / "config.json") or {},
+        small=recipe.rotation_form == "values",
+        text_only=recipe.text_only,
+    )
 
 
 def _open_source(folder: Path, recipe: Recipe) -> Source:

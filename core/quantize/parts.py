@@ -7,8 +7,6 @@ Everything is imported when it is needed: a plain uniform run uses none of it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from core.quantize.events import Stage
@@ -19,94 +17,72 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from core.evals.documents import TokenRows
     from core.evals.table import ProofTable
-    from core.progress import Progress
     from core.quantize.calibration import Calibration
-    from core.quantize.form import Form
-    from core.quantize.mixing import Mixed
     from core.quantize.open import Opened
     from core.quantize.plan import Plan
-    from core.quantize.resume import Key
+    from core.quantize.rotate.rotating import Rotated
     from core.quantize.source import Source
     from core.quantize.write import Packed
 
 LENGTH = 256
-"""Tokens of a calibration row."""
-SWEEP_ROWS = 8
-"""Calibration rows that sensitivity is measured on, unless `n_calibration` says otherwise."""
+"""Tokens of a calibration row that weights are fitted to."""
 
-_BATCH = 8  # rows computed together
 _HELD_SHARE = 0.5  # of the budget: what a float32 copy of the model may take
-_SWEEP_ENDS = 0.5  # the sweep's part of the progress of a run
 
 
-@dataclass(frozen=True, kw_only=True)
-class Chosen:
-    """What mixed precision has chosen, and what it has looked at."""
+def rotate_source(recipe: Recipe, source: Source, *, values: bool | None = None) -> Rotated:
+    """Return a source's model with rotated weights, lazily.
 
-    plan: Plan
-    """The plan with the forms."""
-    calibration: Calibration
-    """The calibration text."""
-    mixed: Mixed
-    """The sweep and the knapsack."""
+    Args:
+        recipe: says how.
+        source: the model.
+        values: `Rotated.values` of the same source before, which then is not tried again.
 
-
-def rotate_source(recipe: Recipe, source: Source) -> tuple[Source, tuple[str, ...]]:
-    """Return a source with rotated weights, lazily, and what is worth knowing.
+    Args:
+        recipe: what was chosen.
+        source: the model as it is.
+        values: `Source.rotates_values` of the same model before; None: it is tried.
 
     Raises:
         UsageProblem: its architecture cannot be rotated.
     """
     from core.quantize.rotate.rotating import rotate
 
-    unread = [extra.name for extra in source.extras]
-    rotated = rotate(source.model, source.config, seed=recipe.rotation_seed, unread=unread)
-    return replace(source, model=rotated.model, config=rotated.config), rotated.notes
+    return rotate(
+        source.model,
+        source.config,
+        seed=recipe.rotation_seed,
+        small=recipe.rotation_form == "values",
+        unread=[extra.name for extra in source.extras],
+        values=values,
+    )
 
 
-def choose_forms(opened: Opened, key: Key) -> Chosen:
+def choose_forms(opened: Opened) -> Plan:
     """Return the plan with the forms that mixed precision gives every layer.
 
     Raises:
-        MlxbunError: the calibration text cannot be used, or the sweep cannot be kept.
+        UsageProblem: the target is out of reach, or the calibration text cannot be used.
+        Cancelled: the run is to end.
     """
-    from core.quantize.mixing import mix_forms
-    from core.quantize.sensitivity import Watch
-    from core.quantize.sweep_store import SweepKey, SweepStore
+    from core.quantize.mixing import choose
 
-    recipe = opened.recipe
-    calibration = _calibration(opened)
-    some = _for_sweep(calibration, recipe)
-    prepared = f"rotated by seed {recipe.rotation_seed}" if recipe.rotate_weights else ""
-    mixed = mix_forms(
-        opened.plan,
-        opened.source.model,
-        batches(some.rows),
-        key=SweepKey(
-            weights=key.source,
-            mix=f"{calibration.digest}, {len(some.rows)} of {LENGTH}",
-            reference=_reference(recipe),
-            prepared=prepared,
-        ),
-        store=SweepStore.in_cache(opened.paths.cache),
-        watch=Watch(
-            on_progress=_sweeping(opened),
-            on_note=opened.note,
-            should_stop=_stopping(opened),
-        ),
-    )
-    return Chosen(plan=mixed.plan, calibration=calibration, mixed=mixed)
+    return choose(opened)
 
 
-def fitted_packs(opened: Opened, chosen: Chosen) -> Iterator[Packed]:
-    """Return the packed layers of a model, fitted to calibration text, block by block."""
+def fitted_packs(opened: Opened, plan: Plan) -> Iterator[Packed]:
+    """Return the packed layers of a model, fitted to calibration text, block by block.
+
+    Raises:
+        MlxbunError: the calibration text cannot be used.
+    """
     from core.engine.blocks import Blocks, NotARowError
+    from core.quantize.mixing import batches
     from core.quantize.walk import fitted
 
     model = reopened(opened).model
-    held = 4 * chosen.plan.sums.parameters <= _HELD_SHARE * opened.budget_bytes
+    held = 4 * plan.sums.parameters <= _HELD_SHARE * opened.budget_bytes
     try:
         blocks = Blocks(model, tried=None if held else 1)
     except NotARowError as why:
@@ -115,8 +91,8 @@ def fitted_packs(opened: Opened, chosen: Chosen) -> Iterator[Packed]:
     return fitted(
         model,
         blocks,
-        chosen.plan.forms,
-        batches(chosen.calibration.rows),
+        plan.forms,
+        batches(_calibration(opened).rows),
         on_note=opened.note,
         on_block=lambda _done, _all: opened.check(),
         reopen=lambda: reopened(opened).model,
@@ -147,6 +123,7 @@ def write_kv_config(opened: Opened, folder: Path) -> None:
     """
     from core.quantize.kv_config import ROWS, SHORTEST, measure_kv_config
     from core.quantize.kv_config import write_kv_config as write
+    from core.quantize.mixing import batches
 
     rows = _calibration(opened).rows
     some = [row for row in rows if len(row) >= SHORTEST][:: max(1, len(rows) // ROWS)]
@@ -160,20 +137,6 @@ def write_kv_config(opened: Opened, folder: Path) -> None:
         for line in found.notes:
             opened.note(line)
         write(folder, found)
-
-
-def batches(rows: Sequence[Sequence[int]]) -> list[Any]:
-    """Return rows as arrays [B, T]: those of one length together, at most eight."""
-    import mlx.core as mx
-
-    by_length: dict[int, list[Sequence[int]]] = {}
-    for row in rows:
-        by_length.setdefault(len(row), []).append(row)
-    return [
-        mx.array(some[first : first + _BATCH])
-        for some in by_length.values()
-        for first in range(0, len(some), _BATCH)
-    ]
 
 
 def _calibration(opened: Opened) -> Calibration:
@@ -190,29 +153,6 @@ def _calibration(opened: Opened) -> Calibration:
     for line in found.notes:
         opened.note(line)
     return found
-
-
-def _for_sweep(calibration: Calibration, recipe: Recipe) -> TokenRows:
-    from core.evals.documents import choose_rows
-
-    if recipe.n_calibration or len(calibration.rows) <= SWEEP_ROWS:
-        return calibration
-    return choose_rows(calibration, SWEEP_ROWS)
-
-
-def _reference(recipe: Recipe) -> Form | None:
-    if recipe.reference_bits is None:
-        return None
-    return replace(recipe.form, bits=recipe.reference_bits)
-
-
-def _sweeping(opened: Opened) -> Any:
-    def on_progress(progress: Progress, /) -> None:
-        share = progress.done / max(1, progress.total or progress.done or 1)
-        message = f"{progress.task}: {100 * share:.0f}%"
-        opened.on_event(Stage(stage="sweep", progress=_SWEEP_ENDS * share, message=message))
-
-    return on_progress
 
 
 def _stopping(opened: Opened) -> Callable[[], bool]:

@@ -99,6 +99,16 @@ class Planned:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What the forms of a plan were chosen by."""
+
+    sweep: Mapping[str, Any]
+    """The sensitivities, as `core.quantize.mixing.Mixed.as_json` writes them."""
+    calibration: str
+    """Digest of the calibration text."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """What becomes of a model."""
 
@@ -110,6 +120,8 @@ class Plan:
     """The form that config.json names for the whole; None: nothing is packed."""
     target_bpw: float | None = None
     """Bits per weight that mixed precision is to reach; None: the forms are final."""
+    choice: Choice | None = None
+    """What the forms were chosen by; None: they were not chosen yet, or by hand."""
 
     @property
     def forms(self) -> dict[str, Form]:

@@ -24,7 +24,7 @@ from core.drawing import (
     picture,
     text,
 )
-from core.errors import BackendMissing, MlxbunError, UsageProblem
+from core.errors import BackendMissing, BadModelFiles, MlxbunError, NotFound, UsageProblem
 from core.paths import atomic_write
 from core.quantize.allocate import Allocation, Sizes
 from core.quantize.form import Form
@@ -112,6 +112,34 @@ def write_plot(path: Path, sweep: Sweep, sizes: Sizes, chosen: Allocation) -> No
             file.write(draw(charts))
     except OSError as problem:
         raise MlxbunError(f"The plot {path} cannot be written: {problem.strerror}.") from problem
+
+
+def write_record_plot(path: Path, folder: Path) -> None:
+    """Draw the sweep that travels with a quantized model.
+
+    Args:
+        path: an .svg or .png file.
+        folder: the model's.
+
+    Raises:
+        NotFound: no sweep is there.
+        BadModelFiles: its record cannot be read.
+        MlxbunError: the picture cannot be written.
+    """
+    from core.evals.record import FILE, read_record
+    from core.quantize.mixing import read_mixed
+
+    record = read_record(folder)
+    if record is None or record.sweep is None:
+        raise NotFound(
+            f"There is no sweep to plot in {folder}.",
+            hint="Mixed precision (--target-bpw) measures one.",
+        )
+    try:
+        sweep, sizes, chosen = read_mixed(record.sweep)
+    except ValueError as problem:
+        raise BadModelFiles(f"The sweep in {folder / FILE} cannot be read: {problem}.") from problem
+    write_plot(path, sweep, sizes, chosen)
 
 
 def make_charts(sweep: Sweep, sizes: Sizes, chosen: Allocation) -> tuple[Chart, ...]:

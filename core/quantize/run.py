@@ -17,7 +17,7 @@ from core.errors import BadModelFiles, MlxbunError, ProofFailed, UsageProblem
 from core.progress import ignore_progress
 from core.quantize.events import Stage, ignore_event
 from core.quantize.open import Opened, QuantizePlan, never, open_run, plan_quantize, reopened
-from core.quantize.plan import Plan, uniform_near
+from core.quantize.plan import Choice, Plan, uniform_near
 from core.quantize.record import leave_record
 from core.quantize.resume import Key, key_of, open_stage
 from core.quantize.resume import Stage as StagingFolder
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from core.paths import Paths
     from core.progress import OnProgress
     from core.quantize.events import OnEvent
-    from core.quantize.parts import Chosen
     from core.quantize.place import Target
     from core.quantize.recipe import Recipe
     from core.quantize.write import Packed
@@ -83,10 +82,10 @@ class _Written:
     """Its forms."""
     bpw: float
     """Its bits per weight."""
+    choice: Choice | None = None
+    """What its forms, or those of the mixed one, were chosen by; None: there was no choice."""
     table: ProofTable | None = None
     """The proof."""
-    chosen: Chosen | None = None
-    """What mixed precision has chosen; None: the forms were not to be chosen."""
     rival: Plan | None = None
     """The uniform model that a mixed one was compared with; None: it was not."""
     uniform_instead: bool = False
@@ -164,10 +163,10 @@ def _written(opened: Opened, key: Key, stage: StagingFolder) -> _Written:
         written = _Written(plan=opened.plan, bpw=_write(opened, opened.plan, stage, None))
         written = _proven(opened, written, {_UNIFORM: stage.files})
     else:
-        chosen = choose_forms(opened, key)
-        bpw = _write(opened, chosen.plan, stage, fitted_packs(opened, chosen))
-        ours = _Written(plan=chosen.plan, bpw=bpw, chosen=chosen)
-        written = _guarded(opened, key, stage, ours)
+        plan = choose_forms(opened)
+        bpw = _write(opened, plan, stage, fitted_packs(opened, plan))
+        written = _guarded(opened, key, stage, _Written(plan=plan, bpw=bpw))
+        written = replace(written, choice=plan.choice)
     if opened.recipe.kv_config:
         write_kv_config(opened, stage.files)
     _leave_words(opened, written, stage.files)
@@ -190,14 +189,14 @@ def _leave_words(opened: Opened, written: _Written, folder: Path) -> None:
         table = published(table, uniform_instead=written.uniform_instead)
     figures = figures_of(table) if table else ()
     leave_record(folder, opened, written.plan, bpw=written.bpw, figures=figures)
-    chosen = written.chosen
+    choice = written.choice
     leave_proof(
         folder,
         opened,
         table,
         baseline=written.rival,
-        calibration=chosen.calibration.digest if chosen else None,
-        sweep=chosen.mixed.sweep.as_json() if chosen else None,
+        calibration=choice.calibration if choice else None,
+        sweep=choice.sweep if choice else None,
     )
 
 

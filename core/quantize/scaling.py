@@ -162,7 +162,7 @@ def _scaled(noise: float, own: Mapping[Form, Fact], power: float) -> float:
         nearest, power = coarser[0], 1.0
     if nearest.noise <= 0 or noise <= 0:
         return (nearest.kl or 0.0) if noise >= nearest.noise else 0.0
-    return (nearest.kl or 0.0) * (noise / nearest.noise) ** power
+    return (nearest.kl or 0.0) * math.pow(noise / nearest.noise, power)
 
 
 def _shifted(noise: float, own: Mapping[Form, Fact], at_reference: float) -> float:

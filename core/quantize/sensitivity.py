@@ -12,15 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import mlx.core as mx
 from mlx.utils import tree_flatten, tree_unflatten
 
-from core.engine.blocks import Blocks
+from core.engine.blocks import Blocks, widen
 from core.engine.device import recommended_working_set
-from core.progress import OnProgress, Progress, ignore_progress
+from core.evals.streams import Watch
+from core.progress import Progress
 from core.quantize.form import Form
 from core.quantize.meter import Calls, Loss, Meter, placed
 from core.quantize.scaling import SHARE, Unit, coarsest_first, estimated, planned
@@ -30,22 +30,6 @@ Candidates = Mapping[str, Sequence[Form]]
 """For each module path the forms that its `weight` can take."""
 
 _ROOM_SHARE = 0.8  # of the device's memory, for a model and its float32 copy
-
-
-class SweepStopped(Exception):
-    """The caller stopped a sweep; what was measured is in its record."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Watch:
-    """Who follows a sweep."""
-
-    on_progress: OnProgress = ignore_progress
-    """Called after every measurement; its unit is the time of one layer."""
-    on_note: Callable[[str], None] = lambda _line: None
-    """Called with what is worth knowing, a sentence each."""
-    should_stop: Callable[[], bool] = lambda: False
-    """Checked before every measurement."""
 
 
 def measure_sensitivity(
@@ -75,7 +59,7 @@ def measure_sensitivity(
         watch: who follows it.
 
     Raises:
-        SweepStopped: `watch.should_stop` said so.
+        StoppedError: `watch.should_stop` said so; what was measured is in the record.
         OSError: the record cannot be written.
     """
     record = Record() if record is None else record
@@ -171,8 +155,11 @@ class _Work:
         heads = tuple(self._modules[unit.path] for unit in outside) if blocks else ()
         meter = Meter(model, blocks, rows, heads=heads, on_note=self._watch.on_note)
         with ExitStack() as stack:
-            for unit in self._units if self._reference else ():
-                stack.enter_context(self._in_form(unit, self._reference))
+            for module in self._modules.values():
+                if self._reference is None:
+                    break
+                weight = rounded(originals(module), self._reference)
+                stack.enter_context(placed(module, weight.astype(module.weight.dtype)))
             base = meter.settle()
             if self._record.base_kl is None:
                 self._record.set_base(base, meter.tokens)
@@ -180,37 +167,27 @@ class _Work:
                 self._measure(unit, [], meter.outside)
             for index in range(len(blocks.layers) if blocks else 0):
                 units = [u for u in self._units if u.block == index and self._missing(u)]
-                calls = meter.calls([self._modules[unit.path] for unit in units])
-                for unit, called in zip(units, calls, strict=True):
-                    self._measure(unit, called, meter.inside)
+                calls = meter.calls({unit.path: self._modules[unit.path] for unit in units})
+                for unit in units:
+                    self._measure(unit, calls[unit.path], meter.inside)
                 meter.step()
 
     def _measure(self, unit: Unit, calls: Calls, measure: Callable[[], Loss]) -> None:
-        for form in self._missing(unit):
-            if self._watch.should_stop():
-                raise SweepStopped
-            noise = self._noise(unit, form, calls)
-            if form not in self._plan[unit.path]:
-                self._record.add((unit.path, form), Fact(noise=noise))
-                continue
-            with self._in_form(unit, form):
-                loss = measure()
-            self._record.add((unit.path, form), Fact(noise=noise, kl=loss.kl, error=loss.error))
-            self._report(unit)
-
-    def _noise(self, unit: Unit, form: Form, calls: Calls) -> float:
-        """Return `Fact.noise`: of the tensor's outputs, or of its weights where it has no calls."""
         module = self._modules[unit.path]
         original = self._originals(module)
-        if not calls:
-            return _apart(original, rounded(original, form))
-        found = []
-        with self._in_form(unit, None):
-            plain = [module(*args, **more) for args, more in calls]
-        with self._in_form(unit, form):
-            for (args, more), output in zip(calls, plain, strict=True):
-                found.append(_apart(output, module(*args, **more)))
-        return sum(found) / len(found)
+        with placed(module, original.astype(module.weight.dtype)):
+            plain = [module(*args) for args in calls] or [original]
+        for form in self._missing(unit):
+            self._watch.step()
+            weight = rounded(original, form)
+            with placed(module, weight.astype(module.weight.dtype)):
+                noise = _apart(plain, [module(*args) for args in calls] or [weight])
+                loss = measure() if form in self._plan[unit.path] else None
+            if loss is None:
+                self._record.add((unit.path, form), Fact(noise=noise))
+                continue
+            self._record.add((unit.path, form), Fact(noise=noise, kl=loss.kl, error=loss.error))
+            self._report(unit)
 
     def _missing(self, unit: Unit) -> list[Form]:
         known, unmeasured = self._record.facts, self._unmeasured(unit)
@@ -220,13 +197,6 @@ class _Work:
         facts = self._record.facts
         known = {form: facts.get((unit.path, form)) for form in self._plan[unit.path]}
         return [form for form, fact in known.items() if fact is None or fact.kl is None]
-
-    @contextmanager
-    def _in_form(self, unit: Unit, form: Form | None) -> Iterator[None]:
-        module = self._modules[unit.path]
-        weight = rounded(self._originals(module), form) if form else self._originals(module)
-        with placed(module, weight.astype(module.weight.dtype)):
-            yield
 
     def _report(self, unit: Unit) -> None:
         self._done += unit.cost
@@ -264,14 +234,18 @@ def _head_cost(blocks: Blocks | None, layers: Sequence[Any]) -> float:
         return 0.0
     sizes = [sum(array.size for _, array in tree_flatten(layer.parameters())) for layer in layers]
     states = blocks.begin(mx.array([[0]])).hidden
-    return blocks.vocabulary * int(states.shape[-1]) * len(layers) / max(1, sum(sizes))
+    return blocks.vocabulary * int(states.shape[-1]) * len(layers) / float(max(1, sum(sizes)))
 
 
-def _apart(plain: mx.array, packed: mx.array) -> float:
-    """Return the squared difference of arrays relative to the square of the first."""
-    plain, packed = plain.astype(mx.float32), packed.astype(mx.float32)
-    size = mx.square(plain).mean()
-    return float((mx.square(plain - packed).mean() / mx.maximum(size, 1e-30)).item())
+def _apart(plain: Sequence[mx.array], others: Sequence[mx.array]) -> float:
+    """Return the mean squared difference of pairs of arrays relative to the first's square."""
+    parts = []
+    for first, second in zip(plain, others, strict=True):
+        wide = first.astype(mx.float32)
+        size = mx.maximum(mx.square(wide).mean(), 1e-30)
+        parts.append(mx.square(wide - second.astype(mx.float32)).mean() / size)
+    mean: Any = mx.stack(parts).mean()
+    return float(mean.item())
 
 
 def _fits_twice(arrays: Iterable[mx.array]) -> bool:
@@ -295,12 +269,7 @@ def _fit_to_compute(model: Any) -> Iterator[Callable[[Any], mx.array]]:
     before = dict(tree_flatten(model.parameters()))
     weights = {id(module): module["weight"] for module in model.modules() if "weight" in module}
     if _fits_twice(before.values()):
-        wide = [
-            (path, array.astype(mx.float32))
-            for path, array in before.items()
-            if mx.issubdtype(array.dtype, mx.floating)
-        ]
-        model.update(tree_unflatten(wide))
+        widen(model)
     try:
         yield lambda module: weights[id(module)]
     finally:

@@ -238,7 +238,7 @@ def _read_fact(line: str, record: Record) -> bool:
         if "base_kl" in value:
             record.base_kl, record.tokens = _finite(value["base_kl"]), int(value["tokens"])
             return True
-        record.facts[str(value["path"]), _read_form(value)] = Fact(
+        record.facts[str(value["path"]), read_form(value)] = Fact(
             noise=_finite(value["noise"]),
             kl=None if value["kl"] is None else _finite(value["kl"]),
             error=None if value["error"] is None else _finite(value["error"]),
@@ -258,7 +258,7 @@ def _write_lines(place: Path, head: str, record: Record) -> None:
 def _read_entry(value: Mapping[str, Any]) -> Entry:
     return Entry(
         path=str(value["path"]),
-        form=_read_form(value["form"]),
+        form=read_form(value["form"]),
         kl=_finite(value["kl"]),
         error=None if value["error"] is None else _finite(value["error"]),
         measured=bool(value["measured"]),
@@ -270,13 +270,19 @@ def _read_key(value: Mapping[str, Any]) -> SweepKey:
     return SweepKey(
         weights=str(value["weights"]),
         mix=str(value["mix"]),
-        reference=None if value["reference"] is None else _read_form(value["reference"]),
+        reference=None if value["reference"] is None else read_form(value["reference"]),
         prepared=str(value["prepared"]),
         method=int(value["method"]),
     )
 
 
-def _read_form(value: Mapping[str, Any]) -> Form:
+def read_form(value: Mapping[str, Any]) -> Form:
+    """Read what `Form.as_config` returned.
+
+    Raises:
+        ValueError: there is no such form.
+        KeyError: something is missing.
+    """
     try:
         return checked_form(
             bits=value["bits"], group_size=value["group_size"], mode=str(value["mode"])

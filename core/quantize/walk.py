@@ -34,7 +34,8 @@ OnNote = Callable[[str], None]
 OnBlock = Callable[[int, int], None]
 """Takes the number of blocks that are done, and of all."""
 
-_PART = 2  # of the rows every second one says enough of the head's inputs
+_KINDS = (nn.Linear, SwitchLinear)  # layers whose inputs say what errors cost
+_PART = 2  # every second row says enough of the head's inputs
 _LOOKUP_SHARE = 1.0  # weight of a tied embedding's errors when looked up, relative to the head's
 
 
@@ -89,9 +90,12 @@ class _Model:
         """Say which experts were rounded plainly."""
         for path, outcome in found.items():
             for reason in dict.fromkeys(outcome.obstacles.values()):
-                some = [str(e) for e, each in outcome.obstacles.items() if each == reason]
-                which = f"expert {some[0]}" if len(some) == 1 else f"experts {', '.join(some)}"
-                self.on_note(f"{path}: {which} rounded plainly: {reason}.")
+                some = [
+                    f"{expert} ({outcome.tokens[expert]} tokens)"
+                    for expert, each in outcome.obstacles.items()
+                    if each == reason
+                ]
+                self.on_note(f"{path}: experts rounded plainly ({reason}): {', '.join(some)}.")
 
     def _said(self, path: str, outcome: Outcome) -> Packed:
         if outcome.obstacle and self.forms[path].mode == "affine":
@@ -99,8 +103,10 @@ class _Model:
         return outcome.packed
 
     def settle(self, path: str, packed: Packed) -> None:
-        """Compute with a rounded weight from now on."""
-        self.modules[path].weight = unpacked(packed, self.forms[path])
+        """Compute with a rounded weight from now on; embeddings stay in their stored type."""
+        module, weight = self.modules[path], unpacked(packed, self.forms[path])
+        wide = not isinstance(module, nn.Embedding)
+        module.weight = weight if wide else weight.astype(self.types[path])
 
 
 @dataclass(kw_only=True)
@@ -137,14 +143,18 @@ class _Rounding:
         """Round a matrix, and those that share its input, before it computes."""
         if path in self.done:
             return
-        group = [each for each in self.original.together(path) if each not in self.done]
-        kind = self.model.modules[path]
-        if isinstance(kind, SwitchLinear) and rest:
-            found = self._experts(group, inputs, rest[0])
-        elif isinstance(kind, nn.Linear):
-            found = self._matrices(group, inputs, self.original.inputs.get(path))
-        else:
+        kind = next((k for k in _KINDS if isinstance(self.model.modules[path], k)), None)
+        if kind is None:
             return
+        group = [
+            each
+            for each in self.original.together(path)
+            if each not in self.done and isinstance(self.model.modules[each], kind)
+        ]
+        if kind is SwitchLinear:
+            found = self._experts(group, inputs, rest[0])
+        else:
+            found = self._matrices(group, inputs, self.original.inputs.get(path))
         for each, packed in found.items():
             self.model.settle(each, packed)
             self.original.inputs.pop(each, None)
@@ -159,9 +169,7 @@ class _Rounding:
                 self.done[path] = self.model.clipped(path)
             yield path, self.done[path]
         if missed:
-            self.model.on_note(
-                f"Rounded without calibration, which did not reach them: {', '.join(missed)}."
-            )
+            self.model.on_note(f"Rounded to the nearest, without calibration: {', '.join(missed)}.")
 
     def _matrices(
         self, group: list[str], inputs: mx.array, before: mx.array | None
@@ -197,7 +205,8 @@ def fitted(
         forms: how each layer is packed, by path; those not named stay as they are.
         rows: calibration tokens, each [B, T].
         on_note: takes sentences worth knowing.
-        on_block: is called after each block; what it raises ends the walk.
+        on_block: is called after each block, or each layer without calibration; what it raises
+            ends the walk.
         reopen: returns the same model anew, with lazy weights; used where the embedding is the
             head too, whose inputs are computed beforehand. None: the weights stay in memory then.
 
@@ -215,7 +224,7 @@ def fitted(
     )
     _say_modes(forms, modules, on_note)
     if blocks is None or all(forms[path].mode != "affine" for path in modules):
-        yield from _without_calibration(known)
+        yield from _without_calibration(known, on_block)
         return
     tokens = _one_length(rows, on_note)
     original = _begin(blocks, tokens)
@@ -230,14 +239,16 @@ def fitted(
     yield from _outside(known, head, original, ours)
 
 
-def _without_calibration(known: _Model) -> Iterator[tuple[str, Packed]]:
+def _without_calibration(known: _Model, on_block: OnBlock) -> Iterator[tuple[str, Packed]]:
     if known.blocks is None:
         known.on_note(
             "The layers of this architecture are not a plain row: weights are rounded without "
             "calibration."
         )
-    for path in known.modules:
+    for index, (path, module) in enumerate(known.modules.items()):
         yield path, known.clipped(path)
+        module.weight = mx.zeros((0,))
+        on_block(index + 1, len(known.modules))
 
 
 def _through(
@@ -320,7 +331,7 @@ def _head_inputs(
 def _head_moments(known: _Model, tokens: mx.array, reopen: Callable[[], Any] | None) -> Moments:
     """Return the moments of the head's inputs in the original model, from a part of the rows."""
     blocks = known.row if reopen is None else Blocks(reopen(), tried=1)
-    states = _begin(blocks, tokens[: max(1, len(tokens) // _PART)])
+    states = _begin(blocks, tokens[::_PART])
     for index in range(len(blocks.layers)):
         widen(blocks.layers[index])
         states = blocks.through(index, states)

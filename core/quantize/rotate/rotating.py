@@ -12,8 +12,8 @@ import mlx.core as mx
 from core.errors import UsageProblem
 from core.quantize.rotate.residual import residual_steps
 from core.quantize.rotate.roles import CannotRotateError, Places, find_places, parameters
-from core.quantize.rotate.steps import Steps, applied, joined, load
-from core.quantize.rotate.trial import TOLERANCE, difference
+from core.quantize.rotate.steps import Steps, applied, joined
+from core.quantize.rotate.trial import TOLERANCE, TRIED_TOKENS, difference
 from core.quantize.rotate.values import value_steps
 from core.registry.files import printable
 from core.units import format_count
@@ -48,6 +48,8 @@ class Rotated:
     """What config.json has to say."""
     notes: tuple[str, ...]
     """What is worth knowing, one sentence each."""
+    values: bool
+    """Whether values are rotated within heads."""
 
 
 def rotate(
@@ -57,6 +59,7 @@ def rotate(
     seed: int,
     small: bool = False,
     unread: Sequence[str] = (),
+    values: bool | None = None,
 ) -> Rotated:
     """Return a model with rotated weights that computes what the original does.
 
@@ -72,34 +75,50 @@ def rotate(
         small: rotate the values only.
         unread: names of tensors that this module does not hold and that are written unchanged, such
             as those of vision or of multi-token prediction.
+        values: what `Rotated.values` was for the same model and arguments before, which then need
+            not be tried again; None: try.
 
     Raises:
         UsageProblem: the model cannot be rotated in this form.
     """
-    check_rotation(config, small=small)
+    if not small:
+        _refuse_family(config)
     try:
         _refuse_quantized(model)
-        return _small(model, config, seed) if small else _residual(model, config, seed, unread)
+        if small:
+            return _small(model, config, seed, tried=values is not None)
+        return _residual(model, config, seed, unread, values)
     except CannotRotateError as why:
         raise _refusal(config, str(why), small=small) from why
 
 
-def check_rotation(config: Mapping[str, Any], *, small: bool = False) -> None:
+def check_rotation(
+    config: Mapping[str, Any], *, small: bool = False, text_only: bool = False
+) -> None:
     """Refuse what config.json alone shows to be impossible.
+
+    Args:
+        config: the model's config.json.
+        small: only values are to be rotated, of which a configuration shows too little.
+        text_only: tensors of vision and audio will be left out.
 
     Raises:
         UsageProblem: the residual form is wanted, and the architecture does not allow it.
     """
     if small:
         return
+    _refuse_family(config)
+    for key in () if text_only else ("vision_config", "audio_config"):
+        if config.get(key):
+            why = f"it has {key.removesuffix('_config')} tensors, which feed the residual stream"
+            raise _refusal(config, why, small=False)
+
+
+def _refuse_family(config: Mapping[str, Any]) -> None:
     text = config.get("text_config")
     names = [config.get("model_type"), text.get("model_type") if isinstance(text, dict) else None]
     for name in names:
         if why := _REFUSED.get(str(name)):
-            raise _refusal(config, why, small=False)
-    for key in ("vision_config", "audio_config"):
-        if config.get(key):
-            why = f"it has {key.removesuffix('_config')} tensors, which feed the residual stream"
             raise _refusal(config, why, small=False)
 
 
@@ -115,10 +134,12 @@ class _Task:
     """The rotated model's."""
     arrays: dict[str, mx.array]
     """The rotated model's tensors before they are rotated: the original's, and a head."""
+    tables: frozenset[str]
+    """Those with a row for each token."""
 
-    def made(self, steps: Steps, *, dtype: mx.Dtype | None = None) -> Any:
+    def made(self, steps: Steps) -> Any:
         """Return the rotated model."""
-        return _fresh(self.model, self.changed, applied(self.arrays, steps, dtype=dtype))
+        return _fresh(self.model, self.changed, applied(self.arrays, steps))
 
     def error(self, steps: Steps) -> float:
         """Return by how much the rotated model's output differs (`trial`).
@@ -129,12 +150,12 @@ class _Task:
         Raises:
             CannotRotateError: the output cannot be computed, or does not show it.
         """
-        plain = applied(parameters(self.model), {}, dtype=mx.float32)
         half = {path: some for index, (path, some) in enumerate(steps.items()) if index % 2}
         try:
-            original = _fresh(self.model, self.config, plain)
+            original = self._tried(self.config, parameters(self.model), {})
             error, broken = (
-                difference(original, self.made(some, dtype=mx.float32)) for some in (steps, half)
+                difference(original, self._tried(self.changed, self.arrays, some))
+                for some in (steps, half)
             )
         except Exception as problem:  # foreign code, called in a way it may not know
             clause = " ".join(f"{type(problem).__name__}: {problem}".split())[:200]
@@ -143,8 +164,8 @@ class _Task:
             raise CannotRotateError("its output hardly depends on what would be rotated")
         return error
 
-    def checked(self, steps: Steps, notes: Sequence[str]) -> Rotated:
-        """Return the rotated model after comparing it with the original.
+    def check(self, steps: Steps) -> None:
+        """Compare the rotated model with the original.
 
         Raises:
             CannotRotateError: they differ.
@@ -154,40 +175,74 @@ class _Task:
             raise CannotRotateError(
                 f"the rotated model's logits differ by {error:.2g} of their spread"
             )
-        return Rotated(model=self.made(steps), config=self.changed, notes=tuple(notes))
+
+    def _tried(self, config: dict[str, Any], arrays: Mapping[str, mx.array], steps: Steps) -> Any:
+        """Return a model in float32, its vocabulary cut to what a trial needs."""
+        some = {
+            path: array[:TRIED_TOKENS] if path in self.tables else array
+            for path, array in arrays.items()
+        }
+        return _fresh(self.model, config, applied(some, steps, dtype=mx.float32), cut=True)
 
 
-def _small(model: Any, config: Mapping[str, Any], seed: int) -> Rotated:
+def _small(model: Any, config: Mapping[str, Any], seed: int, *, tried: bool) -> Rotated:
     steps = value_steps(model, seed=seed)
     if not steps:
         raise CannotRotateError("it has no attention whose values can be rotated")
     same = deepcopy(dict(config))
-    task = _Task(model=model, config=same, changed=same, arrays=parameters(model))
-    return task.checked(steps, [_counted(steps, "values within heads", seed)])
+    task = _Task(
+        model=model, config=same, changed=same, arrays=parameters(model), tables=_tables(model)
+    )
+    if not tried:
+        task.check(steps)
+    line = _counted(steps, "values within heads", seed)
+    return Rotated(model=task.made(steps), config=same, notes=(line,), values=True)
 
 
-def _residual(model: Any, config: Mapping[str, Any], seed: int, unread: Sequence[str]) -> Rotated:
+def _residual(
+    model: Any,
+    config: Mapping[str, Any],
+    seed: int,
+    unread: Sequence[str],
+    values: bool | None,
+) -> Rotated:
     if unread:
         raise CannotRotateError(
             f"{len(unread)} tensors outside the language model would have to be rotated with its "
             f"residual stream, such as {unread[0]}"
         )
     task, places, notes = _untied(model, config)
-    steps, values = residual_steps(model, places, seed=seed), value_steps(model, seed=seed)
-    if values:
-        both = joined(steps, values)
-        if task.error(both) <= TOLERANCE:
-            line = _counted(both, "the residual stream and values within heads", seed)
-            return Rotated(model=task.made(both), config=task.changed, notes=(line, *notes))
-    line = _counted(steps, "the residual stream", seed)
-    return task.checked(steps, [line, "Values are not rotated within heads.", *notes])
+    steps, more = residual_steps(model, places, seed=seed), value_steps(model, seed=seed)
+    both = joined(steps, more)
+    if values or (values is None and more and task.error(both) <= TOLERANCE):
+        line = _counted(both, "the residual stream and values within heads", seed)
+        return Rotated(
+            model=task.made(both), config=task.changed, notes=(line, *notes), values=True
+        )
+    if values is None:
+        task.check(steps)
+    lines = (_counted(steps, "the residual stream", seed), "Values are not rotated within heads.")
+    return Rotated(
+        model=task.made(steps), config=task.changed, notes=(*lines, *notes), values=False
+    )
+
+
+def _tables(model: Any) -> frozenset[str]:
+    """Return the tensors with a row for each token, where they are known."""
+    try:
+        places = find_places(model)
+    except CannotRotateError:
+        return frozenset()
+    return frozenset(f"{path}.weight" for path in (places.embedding, places.head) if path)
 
 
 def _untied(model: Any, config: Mapping[str, Any]) -> tuple[_Task, Places, list[str]]:
     """Return a model with a head of its own, where its head lies, and what to say about it."""
     original, places, arrays = deepcopy(dict(config)), find_places(model), parameters(model)
     if places.head is not None:
-        task = _Task(model=model, config=original, changed=original, arrays=arrays)
+        task = _Task(
+            model=model, config=original, changed=original, arrays=arrays, tables=_tables(model)
+        )
         return task, places, []
     changed = deepcopy(original) | {"tie_word_embeddings": False}
     if isinstance(changed.get("text_config"), dict):
@@ -200,7 +255,9 @@ def _untied(model: Any, config: Mapping[str, Any]) -> tuple[_Task, Places, list[
         f"The tied embedding becomes two tensors: {format_count(table.size)} more weights "
         f"({share:.0%})."
     )
-    return _Task(model=model, config=original, changed=changed, arrays=arrays), places, [line]
+    tables = _tables(model) | {f"{places.head}.weight"}
+    task = _Task(model=model, config=original, changed=changed, arrays=arrays, tables=tables)
+    return task, places, [line]
 
 
 def _new_head(model: Any, changed: dict[str, Any], arrays: Mapping[str, mx.array]) -> str:
@@ -216,13 +273,18 @@ def _new_head(model: Any, changed: dict[str, Any], arrays: Mapping[str, mx.array
 
 
 def _fresh(
-    model: Any, config: Mapping[str, Any], arrays: Mapping[str, mx.array] | None = None
+    model: Any,
+    config: Mapping[str, Any],
+    arrays: Mapping[str, mx.array] | None = None,
+    *,
+    cut: bool = False,
 ) -> Any:
-    """Return another module of a model's class."""
+    """Return another module of a model's class, holding some arrays; `cut`: in any shape."""
     args = getattr(model, "args", None) or model.config
     made = type(model)(type(args).from_dict(deepcopy(dict(config))))
     if arrays is not None:
-        load(made, arrays)
+        made.load_weights(list(arrays.items()), strict=not cut)
+    made.eval()
     return made
 
 
@@ -239,5 +301,5 @@ def _counted(steps: Steps, what: str, seed: int) -> str:
 def _refusal(config: Mapping[str, Any], why: str, *, small: bool) -> UsageProblem:
     name = printable(str(config.get("model_type")))
     what = "The value channels" if small else "The residual stream"
-    hint = "Do without a rotation." if small else "Rotate value channels only, or do without."
+    hint = "Leave out rotate_weights." if small else "Use the rotation_form values, or none."
     return UsageProblem(f"{what} of {name} cannot be rotated: {why}.", hint=hint)

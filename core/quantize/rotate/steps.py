@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 import mlx.core as mx
 
@@ -58,13 +57,3 @@ def filled(value: float) -> Step:
             return mx.full(array.shape, value, dtype=dtype)
 
     return step
-
-
-def load(model: Any, arrays: Mapping[str, mx.array]) -> None:
-    """Put tensors into a module.
-
-    Raises:
-        ValueError: names or shapes are not the module's own.
-    """
-    model.load_weights(list(arrays.items()), strict=True)
-    model.eval()

@@ -23,6 +23,9 @@ TOLERANCE = 1e-3
 """Largest difference of logits, in units of their standard deviation. Rounding of float32 stays two
 orders of magnitude below it, a tensor that was forgotten two above."""
 
+TRIED_TOKENS = 4096
+"""Rows of the embedding and of the head that take part."""
+
 _TOKENS = 24
 _WHOLE = 1 << 28  # numbers in a model that is tried with all its layers: 1 GB
 _AGREEING = 0.75  # share of positions; a router that wavers between two experts may flip
@@ -37,14 +40,15 @@ def difference(original: Any, rotated: Any) -> float:
     """
     chosen = _chosen(original)
     tables = [each for each in original.modules() if isinstance(each, nn.Embedding)]
-    vocabulary = min(table.weight.shape[0] for table in tables)
+    vocabulary = min((table.weight.shape[0] for table in tables), default=_TOKENS)
     with mx.stream(mx.cpu):
         tokens = mx.array([[(7 + 37 * index) % vocabulary for index in range(_TOKENS)]])
         before, after = (_logits(each, tokens, chosen) for each in (original, rotated))
         apart = mx.max(mx.abs(before - after), axis=-1) / mx.std(before, axis=-1)  # [T]
         if not bool(mx.all(mx.isfinite(apart)).item()):
             return float("nan")
-        return float(mx.sort(apart)[int(_AGREEING * (_TOKENS - 1))].item())
+        found: list[float] = mx.sort(apart).tolist()  # type: ignore[assignment]
+        return found[int(_AGREEING * (_TOKENS - 1))]
 
 
 def _logits(model: Any, tokens: mx.array, chosen: Sequence[int]) -> mx.array:

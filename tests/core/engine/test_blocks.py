@@ -47,6 +47,15 @@ def test_a_trial_of_some_layers_leaves_all_in_place() -> None:
     assert mx.allclose(_logits(blocks, tokens), model(tokens), rtol=1e-4, atol=1e-4).item()
 
 
+def test_a_mixture_in_half_precision_is_tried_and_keeps_its_type() -> None:
+    """MLX multiplies by chosen experts in float32 only, on CPUs."""
+    model = build("mixtral")
+    model.set_dtype(mx.float16)
+    blocks = Blocks(model)
+    assert len(blocks.layers) == len(model.layers)
+    assert {each.dtype for _, each in tree_flatten(model.parameters())} == {mx.float16}
+
+
 def test_a_released_layer_holds_nothing() -> None:
     blocks = Blocks(build("llama"))
     blocks.release(0)

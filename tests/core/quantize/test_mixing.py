@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,19 @@ import pytest
 from mlx import nn
 from mlx_lm.utils import compute_bits_per_weight, load_model
 
+from core.errors import BadModelFiles, NotFound
+from core.evals.record import FILE, read_record
+from core.evals.streams import Watch
+from core.jobs.stop import Cancelled
 from core.quantize import mixing
-from core.quantize.mixing import mix_forms, sizes_of
+from core.quantize.mixing import mix_forms, read_mixed, sizes_of
 from core.quantize.plan import Plan, make_plan
+from core.quantize.plot import write_record_plot
 from core.quantize.recipe import make_recipe
-from core.quantize.sensitivity import Watch, measure_together, module_at
+from core.quantize.sensitivity import measure_sensitivity, measure_together, module_at
 from core.quantize.source import describe
 from core.quantize.sweep_store import Sweep, SweepKey, SweepStore
+from tests.core.quantize.box import Box
 from tests.tiny import llama_config, make_model
 
 _KEY = SweepKey(weights="tiny", mix="sixteen")
@@ -79,7 +86,7 @@ def test_a_reversed_sensitivity_gives_way_to_the_uniform(
     for at, layer in enumerate(layers):  # the first layers do much, the last ones nearly nothing
         layer.mlp.down_proj.weight = layer.mlp.down_proj.weight * (10.0 if at < 2 else 0.01)
         layer.self_attn.o_proj.weight = layer.self_attn.o_proj.weight * (10.0 if at < 2 else 0.01)
-    honest = mixing.measure_sensitivity
+    honest = measure_sensitivity
 
     def reversed_one(*args: Any, **more: Any) -> Sweep:
         sweep = honest(*args, **more)
@@ -120,3 +127,53 @@ def test_a_damaged_sweep_is_measured_again_with_a_note(tmp_path: Path) -> None:
     again = mix_forms(plan, model, _ROWS, key=_KEY, store=store, watch=watch)
     assert again.sweep == first.sweep
     assert "damaged" in notes[0]
+
+
+def test_a_run_leaves_its_sweep_beside_the_model_to_draw(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    source = box.model(num_hidden_layers=3)
+    result = box.quantize(source, bits=None, target_bpw=5.5)
+    assert 5.0 < result.bits_per_weight <= 5.5
+    record = read_record(result.folder)
+    assert record is not None
+    assert record.sweep is not None
+    assert record.calibration is not None
+    sweep, sizes, chosen = read_mixed(record.sweep)
+    assert sweep.tokens == 1024
+    assert chosen.bits_per_weight == pytest.approx(result.bits_per_weight)
+    assert sizes.bits_of(chosen.forms) == chosen.bits
+    write_record_plot(tmp_path / "sweep.svg", result.folder)
+    assert "Sensitivity" in (tmp_path / "sweep.svg").read_text()
+    assert len(list((box.paths.cache / "sweeps").iterdir())) == 1
+
+
+def test_a_uniform_model_has_no_sweep_to_draw(tmp_path: Path) -> None:
+    box = Box(tmp_path)
+    result = box.quantize(box.model())
+    with pytest.raises(NotFound, match="no sweep"):
+        write_record_plot(tmp_path / "sweep.svg", result.folder)
+    file = result.folder / FILE
+    content = json.loads(file.read_text())
+    for damaged in ({}, {"entries": 1}, {"entries": [], "key": {}}):
+        file.unlink()
+        file.write_text(json.dumps(content | {"sweep": damaged}))
+        with pytest.raises(BadModelFiles, match="cannot be read"):
+            write_record_plot(tmp_path / "sweep.svg", result.folder)
+
+
+def test_a_cancelled_run_continues_its_sweep(tmp_path: Path) -> None:
+    box, count = Box(tmp_path), 0
+    source = box.model(num_hidden_layers=3)
+
+    def stop() -> bool:
+        nonlocal count
+        count += 1
+        return count > 10
+
+    with pytest.raises(Cancelled):
+        box.quantize(source, bits=None, target_bpw=5.0, should_stop=stop)
+    (kept,) = (box.paths.cache / "sweeps").iterdir()
+    before = kept.read_text()
+    assert before.count('"noise"') > 3
+    assert box.quantize(source, bits=None, target_bpw=5.0).bits_per_weight <= 5.0
+    assert kept.read_text().startswith(before)

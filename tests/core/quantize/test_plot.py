@@ -67,10 +67,10 @@ def test_the_charts_hold_the_numbers_of_the_sweep() -> None:
     bits, sensitivity, frontier = make_charts(sweep, sizes, chosen)
     mean, _ = bits.series
     assert len(mean.points) == 31
-    assert mean.points[0] == (0, chosen.forms["model.embed_tokens"].bits)
+    assert mean.points[0] == pytest.approx((0, chosen.forms["model.embed_tokens"].bits))
     two = sensitivity.series[0]
     first = [sweep.curve(f"model.layers.0.mlp.{name}")[_FORMS[0]] for name in ("up", "down")]
-    assert two.points[1] == (1, pytest.approx(sum(first)))
+    assert two.points[1] == pytest.approx((1, sum(first)))
     mixed, uniform, here = frontier.series
     assert [size for size, _ in uniform.points] == [2.5, 3.5, 4.5, 8.5]
     assert here.points == ((chosen.bits_per_weight, chosen.kl),)

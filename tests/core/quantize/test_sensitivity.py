@@ -14,11 +14,10 @@ from mlx import nn
 from mlx.utils import tree_flatten
 
 from core.engine.blocks import Blocks
+from core.evals.streams import StoppedError, Watch
 from core.progress import Progress
 from core.quantize.form import Form
 from core.quantize.sensitivity import (
-    SweepStopped,
-    Watch,
     measure_sensitivity,
     measure_together,
     module_at,
@@ -182,7 +181,7 @@ def test_a_stopped_sweep_continues_where_it_was(tmp_path: Path) -> None:
 
     whole = measure_sensitivity(model, Blocks(model), candidates, _ROWS, key=_KEY)
     record, _ = store.open(_KEY)
-    with pytest.raises(SweepStopped):
+    with pytest.raises(StoppedError):
         measure_sensitivity(
             model, Blocks(model), candidates, _ROWS, key=_KEY, record=record,
             watch=Watch(should_stop=stop),

@@ -175,7 +175,7 @@ def test_experts_that_see_too_little_are_named() -> None:
     assert switches
     assert set(switches) <= set(found)
     for path in switches:
-        assert any(note.startswith(f"{path}: expert") for note in notes)
+        assert any(note.startswith(f"{path}: experts rounded plainly") for note in notes)
 
 
 def test_layers_that_are_no_row_are_rounded_without_calibration() -> None:
@@ -211,11 +211,17 @@ def test_rows_of_another_length_are_left_out_and_counted() -> None:
     assert any("leaves out 1 row" in note for note in notes)
 
 
-def test_weights_that_are_not_finite_end_the_walk() -> None:
+@pytest.mark.parametrize("as_row", [True, False])
+def test_weights_that_are_not_finite_end_the_walk(as_row: bool) -> None:
     model = _model("llama")
     model.model.layers[1].mlp.up_proj.weight[3, 5] = mx.inf
+    blocks = Blocks(model, tried=1) if as_row else None
+    walk = fitted(
+        model, blocks, _forms(model), [mx.array([[1, 2, 3]])], on_note=print,
+        on_block=lambda *_: None,
+    )  # fmt: skip
     with pytest.raises(BadModelFiles, match=r"layers\.1\.mlp\.up_proj"):
-        _walk(model, _forms(model), _rows(model), [])
+        list(walk)
 
 
 def test_watched_modules_are_themselves_again() -> None:

@@ -1,4 +1,4 @@
-"""A forward of our own in NumPy and float64, for models of Llama's, Qwen's, Mixtral's and Phi 3's form.
+"""A forward of our own in NumPy and float64, for Llama, Qwen 2 and 3, Mixtral and Phi 3.
 
 Written from the papers, not from mlx-lm. `T` tokens, `n` hidden size, `H` heads, `D` head size.
 """

@@ -15,6 +15,7 @@ from mlx.utils import tree_flatten
 
 from core.errors import UsageProblem
 from core.quantize.rotate import residual, trial
+from core.quantize.rotate.roles import READERS
 from core.quantize.rotate.rotating import check_rotation, rotate
 from tests.core.fit.tiny_families import build, families, tiny_config
 from tests.core.quantize.rotate.forward import logits
@@ -61,7 +62,7 @@ def test_the_output_stays_the_same_in_float64(name: str, small: bool) -> None:
         for path, array in tree_flatten(rotated.model.parameters())
         if not _same(array, dict(tree_flatten(model.parameters())).get(path))
     ]
-    assert len(changed) >= (4 if small else 20)
+    assert len(changed) >= (4 if small else 15)
     after = logits(rotated.model, rotated.config, _TEXT)
     assert np.abs(after - before).max() < 1e-6 * np.abs(before).max()
 
@@ -92,6 +93,17 @@ def test_the_original_stays_and_the_same_seed_gives_the_same_bytes() -> None:
     assert not _same(arrays["lm_head.weight"], different["lm_head.weight"])
 
 
+@pytest.mark.parametrize("small", [False, True], ids=["residual", "values"])
+def test_a_second_rotation_needs_no_trial(small: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = CONFIGS["qwen2"]
+    model = small_model(config)
+    first = rotate(model, config, seed=1, small=small)
+    monkeypatch.setattr("core.quantize.rotate.rotating.difference", None)
+    again = rotate(model, config, seed=1, small=small, values=first.values)
+    arrays = dict(tree_flatten(again.model.parameters()))
+    assert all(_same(a, arrays[path]) for path, a in tree_flatten(first.model.parameters()))
+
+
 def test_norms_are_folded_and_the_copy_is_named() -> None:
     config = CONFIGS["llama tied"]
     rotated = rotate(small_model(config), config, seed=1)
@@ -104,27 +116,30 @@ def test_norms_are_folded_and_the_copy_is_named() -> None:
 def test_outliers_shrink_and_four_bits_lose_less() -> None:
     config = llama_config(hidden_size=128, tie_word_embeddings=False)
     model = small_model(config)
-    for layer in model.model.layers:  # two channels of the stream and one of values stick out
+    for layer in model.model.layers:  # some columns stick out, which costs their groups precision
         layer.mlp.down_proj.weight[3] *= 30
-        layer.self_attn.o_proj.weight[90] *= 30
-        layer.self_attn.v_proj.weight[5] *= 30
-        layer.input_layernorm.weight[3] = 20
+        for linear in (layer.mlp.gate_proj, layer.mlp.up_proj):
+            linear.weight[:, 5::64] *= 30
+        layer.post_attention_layernorm.weight[5::64] /= 30
+        layer.self_attn.o_proj.weight[:, 7::64] *= 30
+        layer.self_attn.v_proj.weight[7::64] /= 30
     rotated = rotate(model, config, seed=1).model
-    for path in ("mlp.down_proj", "self_attn.v_proj", "self_attn.q_proj"):
+    for path in ("mlp.down_proj", "mlp.up_proj", "self_attn.o_proj"):
         assert _peak(rotated, path) < 0.5 * _peak(model, path)
     tokens = mx.array([_TEXT])
     losses = []
     for each in (model, rotated):
         exact = each(tokens)
         nn.quantize(each.model, group_size=64, bits=4)
-        losses.append(mx.mean(mx.square(each(tokens) - exact)).item())
+        losses.append(float(np.square(np.array(each(tokens) - exact)).mean()))
     assert losses[1] < 0.5 * losses[0]
 
 
 def _peak(model: Any, path: str) -> float:
     """Return the largest weight of a linear layer in units of the mean square's root."""
-    weight = dict(tree_flatten(model.parameters()))[f"model.layers.0.{path}.weight"]
-    return float((mx.abs(weight).max() / mx.sqrt(mx.mean(mx.square(weight)))).item())
+    arrays = dict(tree_flatten(model.parameters()))
+    weight = np.array(arrays[f"model.layers.0.{path}.weight"])
+    return float(np.abs(weight).max() / np.sqrt(np.square(weight).mean()))
 
 
 @pytest.mark.parametrize("name", ["llama tied", "mixtral"])
@@ -137,7 +152,7 @@ def test_a_rotated_and_packed_model_loads_in_plain_mlx_lm(name: str, tmp_path: P
     packed = rotated.config | {"quantization": {"group_size": 32, "bits": 4}}
     (tmp_path / "config.json").write_text(json.dumps(packed))
     write_tokenizer(tmp_path, chat_template=None)
-    loaded, _ = mlx_lm.load(str(tmp_path))  # type: ignore[misc]
+    loaded, _ = mlx_lm.load(str(tmp_path))
     tokens = mx.array([_TEXT])
     assert mx.array_equal(loaded(tokens), rotated.model(tokens)).item()
 
@@ -164,6 +179,7 @@ def test_models_that_see_are_refused_unless_only_values_are_rotated() -> None:
     with pytest.raises(UsageProblem, match="vision tensors"):
         check_rotation(config)
     check_rotation(config, small=True)
+    check_rotation(config, text_only=True)
 
 
 def test_tensors_that_would_stay_unrotated_are_refused() -> None:
@@ -183,7 +199,7 @@ def test_a_quantized_model_is_refused() -> None:
 def test_a_forgotten_tensor_is_found_by_trying(
     forgotten: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(residual, "READERS", residual.READERS - {forgotten})
+    monkeypatch.setattr(residual, "READERS", READERS - {forgotten})
     config = CONFIGS["mixtral"]
     with pytest.raises(UsageProblem, match=r"mixtral .* logits differ"):
         rotate(small_model(config), config, seed=1)
@@ -208,7 +224,7 @@ def test_a_large_model_is_tried_with_one_layer_of_each_kind(
     model = stirred(build("deepseek_v3"))
     assert trial._chosen(model) == [0, 1]
     assert rotate(model, tiny_config("deepseek_v3"), seed=1).notes
-    monkeypatch.setattr(residual, "READERS", residual.READERS - {"up_proj"})
+    monkeypatch.setattr(residual, "READERS", READERS - {"up_proj"})
     with pytest.raises(UsageProblem, match=r"logits differ"):
         rotate(model, tiny_config("deepseek_v3"), seed=1)
 
@@ -252,10 +268,8 @@ def _rotate_or_refuse(family: str) -> None:
     mx.random.seed(1)
     model = stirred(build(family))
     for small, refused in ((False, _NO_RESIDUAL), (True, _NO_VALUES)):
-        try:
-            assert rotate(model, tiny_config(family), seed=1, small=small).notes
-        except UsageProblem as problem:
-            assert family in refused, problem.message
-            assert tiny_config(family)["model_type"] in problem.message
+        if family in refused:
+            with pytest.raises(UsageProblem, match=tiny_config(family)["model_type"]):
+                rotate(model, tiny_config(family), seed=1, small=small)
         else:
-            assert family not in refused
+            assert rotate(model, tiny_config(family), seed=1, small=small).notes
