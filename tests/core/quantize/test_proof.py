@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from core.errors import ProofFailed
+from core.evals.heldout import heldout_rows
 from core.evals.record import FILE, read_record
 from core.evals.run import Around, run_verify
 from core.paths import Paths
@@ -21,6 +24,17 @@ from tests.core.evals.models import flip_scale
 from tests.tiny import llama_config, make_model
 
 SETTINGS = Settings(blas="off")
+
+
+@pytest.fixture(autouse=True)
+def _short_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take every sixth sequence of the held-out text: a byte is a token here, and it is long."""
+
+    def some(tokenizer: Any, *, length: int) -> Any:
+        whole = heldout_rows(tokenizer, length=length)
+        return replace(whole, rows=whole.rows[::6], domains=whole.domains[::6])
+
+    monkeypatch.setattr("core.evals.heldout.heldout_rows", some)
 
 
 @pytest.fixture
@@ -88,12 +102,14 @@ def test_without_a_proof_the_record_says_so(source: Path, paths: Paths) -> None:
 def _mixing(monkeypatch: pytest.MonkeyPatch, first: int, rest: int) -> None:
     """Have every choice made by hand: the first layers in some bits, the others in some."""
 
-    def choose(opened: Any) -> Any:
+    def choose(opened: Any, _key: Any) -> Any:
         chosen = {
             path: Form(bits=first if "layers.0" in path else rest, group_size=32)
             for path in opened.plan.choices
         }
-        return opened.plan.with_forms(chosen)
+        mixed = SimpleNamespace(as_json=dict, sweep=SimpleNamespace(as_json=dict))
+        plan = opened.plan.with_forms(chosen)
+        return SimpleNamespace(plan=plan, calibration=SimpleNamespace(digest="c"), mixed=mixed)
 
     monkeypatch.setattr(parts, "choose_forms", choose)
     monkeypatch.setattr(parts, "fitted_packs", lambda _opened, _plan: None)
