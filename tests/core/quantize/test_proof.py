@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -102,14 +101,12 @@ def test_without_a_proof_the_record_says_so(source: Path, paths: Paths) -> None:
 def _mixing(monkeypatch: pytest.MonkeyPatch, first: int, rest: int) -> None:
     """Have every choice made by hand: the first layers in some bits, the others in some."""
 
-    def choose(opened: Any, _key: Any) -> Any:
+    def choose(opened: Any) -> Any:
         chosen = {
             path: Form(bits=first if "layers.0" in path else rest, group_size=32)
             for path in opened.plan.choices
         }
-        mixed = SimpleNamespace(as_json=dict, sweep=SimpleNamespace(as_json=dict))
-        plan = opened.plan.with_forms(chosen)
-        return SimpleNamespace(plan=plan, calibration=SimpleNamespace(digest="c"), mixed=mixed)
+        return opened.plan.with_forms(chosen)
 
     monkeypatch.setattr(parts, "choose_forms", choose)
     monkeypatch.setattr(parts, "fitted_packs", lambda _opened, _plan: None)
