@@ -20,7 +20,7 @@ import numpy as np
 from core.engine.device import device_name, forget_arrays
 from core.engine.split import chunk_tokens
 from core.errors import BadModelFiles, UsageProblem
-from core.evals.streams import How, Stream, Watch, open_stream
+from core.evals.streams import How, Stream, Watch, open_stream, require_tokens
 from core.evals.subjects import Subject
 from core.evals.summary import Figures, Floats, compare, summarize
 from core.evals.table import Comparison, Entry, ProofTable, Summary
@@ -176,13 +176,7 @@ class _Work:
                 hint="Compare models with the same tokenizer.",
             )
         size = size if self.vocabulary is None else min(size, self.vocabulary)
-        highest = max(int(np.array(row).max()) for row in self.text.rows)
-        if highest >= size:
-            raise UsageProblem(
-                f"The text has the token {highest}, but {subject.name} has the tokens 0 to "
-                f"{size - 1}.",
-                hint="Tokenize the text with the model's own tokenizer.",
-            )
+        require_tokens(subject, size, self.text.rows)
         return size
 
     def _row(self, index: int, original: Stream, stream: Stream, size: int) -> Figures:

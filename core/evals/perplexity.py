@@ -20,7 +20,7 @@ import mlx.core as mx
 import numpy as np
 from mlx import nn
 
-from core.engine.split import Split, split_model
+from core.engine.split import Split, chunk_tokens, split_model
 from core.errors import BadModelFiles
 from core.progress import OnProgress, Progress, ignore_progress
 
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from core.evals.documents import TokenRows
     from core.machine.threads import ThreadKeeper
 
-_CHUNK_BYTES = 16 * 10**6  # of float32 logits
-_LEAST_CHUNK = 16  # tokens
 _MOST_LOSS = 700.0  # nats; exp of more is beyond float64
 
 
@@ -133,7 +131,7 @@ def token_losses(split: Split, tokens: mx.array) -> mx.array:
     targets = tokens[:, 1:]
     hidden = split.body(tokens[:, :-1])  # [B, T - 1, D], or logits where the head is not known
     flat, wanted = hidden.reshape(-1, hidden.shape[-1]), targets.reshape(-1)
-    chunk = max(_LEAST_CHUNK, _CHUNK_BYTES // (4 * split.vocabulary))
+    chunk = chunk_tokens(split.vocabulary)
     parts = []
     for start in range(0, flat.shape[0], chunk):
         logits = split.head(flat[start : start + chunk]).astype(mx.float32)  # [N, V]

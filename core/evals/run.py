@@ -305,7 +305,10 @@ def _text(pair: Sequence[ModelRef], around: Around) -> tuple[HeldOutText, int]:
             "predictions cannot be compared.",
             hint="Compare a model with what was made from it.",
         )
-    return heldout_rows(first, length=LENGTH), max(tokens.values()) + 1
+    rows = heldout_rows(first, length=LENGTH)
+    for line in rows.notes:
+        around.on_note(line)
+    return rows, max(tokens.values()) + 1
 
 
 def _tokenizer(model: ModelRef, around: Around) -> Tokenizer:

@@ -17,11 +17,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import mlx.core as mx
+import numpy as np
 from mlx_lm.utils import get_total_parameters
 
 from core.engine.blocks import Blocks, NotARowError, States
 from core.engine.loader import unpack_weights
 from core.engine.split import Head, row_of, split_model
+from core.errors import UsageProblem
 from core.evals.subjects import Size, Subject, size_of
 from core.progress import OnProgress, Progress, ignore_progress
 
@@ -97,10 +99,14 @@ def open_stream(subject: Subject, rows: Sequence[mx.array], how: How, watch: Wat
         watch: who hears of it.
 
     Raises:
+        UsageProblem: the rows have tokens that the model does not have.
         MlxbunError: the model cannot be opened.
         StoppedError: the caller wanted an end.
     """
     model = subject.open()
+    # Nothing is computed for this: arrays know their shapes before they are evaluated.
+    vocabulary = int(model(mx.zeros((1, 1), dtype=mx.int32)).shape[-1])
+    require_tokens(subject, vocabulary, rows)
     size, parameters = size_of(model), int(get_total_parameters(model))
     fits = 4 * parameters <= _UNPACKED_SHARE * how.budget_bytes
     layered = how.layered if how.layered is not None else parameters > LARGE or not fits
@@ -193,6 +199,27 @@ class _Work:
         threads = self.how.threads
         if threads and (count := threads.wanted(stale=math.inf)):
             threads.apply(count)
+
+
+def require_tokens(subject: Subject, size: int, rows: Sequence[mx.array]) -> None:
+    """Refuse tokens that a model does not have: MLX would read beyond the end of its embedding.
+
+    Args:
+        subject: the model.
+        size: its tokens, from 0.
+        rows: tokens [T] each.
+
+    Raises:
+        UsageProblem: it does not have one of them.
+    """
+    tokens = np.concatenate([np.array(row) for row in rows])
+    lowest, highest = int(tokens.min()), int(tokens.max())
+    if lowest < 0 or highest >= size:
+        raise UsageProblem(
+            f"The text has the token {lowest if lowest < 0 else highest}, but {subject.name} has "
+            f"the tokens 0 to {size - 1}.",
+            hint="Tokenize the text with the model's own tokenizer.",
+        )
 
 
 def _layers(model: Any) -> int:

@@ -59,6 +59,8 @@ def prove(opened: Opened, folders: Mapping[str, Path]) -> ProofTable:
         should_stop=_stopping(opened),
     )
     text = heldout_rows(tokenizer, length=LENGTH)
+    for line in text.notes:
+        opened.note(line)
     highest = max(tokenizer.vocabulary().tokens.values(), default=0)
     return measure(base, candidates, text, how=how, watch=watch, vocabulary=highest + 1)
 

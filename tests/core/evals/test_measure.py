@@ -19,7 +19,7 @@ from core.evals.streams import How, StoppedError, Watch
 from core.evals.subjects import Subject, packed_subject
 from core.evals.summary import Figures, clustered_mean, compare
 from core.evals.table import ProofTable
-from tests.core.evals.models import HOW, flip_scale, forms, load_weights, pair, subject, text
+from tests.core.evals.models import HOW, Text, flip_scale, forms, load_weights, pair, subject, text
 from tests.core.evals.reference import clustered, column, figures, of_domain
 from tests.core.fit.tiny_families import build
 from tests.tiny import llama_config, make_model
@@ -205,6 +205,11 @@ def test_text_of_other_tokens_is_refused(tmp_path: Path) -> None:
     original, _ = pair(tmp_path)
     with pytest.raises(UsageProblem, match="has the token"):
         measure(original, [], text(8, 8, vocabulary=5000), how=HOW)
+    last = Text(rows=[[1, 2, 5000]], domains=["a"])
+    with pytest.raises(UsageProblem, match="has the token 5000, but base has the tokens 0 to 258"):
+        measure(original, [], last, how=HOW)
+    with pytest.raises(UsageProblem, match="has the token -1"):
+        measure(original, [], Text(rows=[[-1, 2]], domains=["a"]), how=HOW)
     with pytest.raises(UsageProblem, match="less than two tokens"):
         measure(original, [], text(8, 1), how=HOW)
 

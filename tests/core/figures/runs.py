@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from core.figures import Figure, MachineIdentity, Run, RunSettings
+from core.figures import Evaluation, Figure, MachineIdentity, Run, RunSettings
 
 MACHINE = MachineIdentity(
     processor="Fast Chip 9", cores=2, memory_bytes=8 * 2**30 + 4096, backend="cpu"
@@ -38,3 +38,27 @@ def make_run(**changes: Any) -> Run:
         ),
     }
     return Run(**(given | changes))
+
+
+def make_evaluation(day: str, *, name: str, number: int | None = None) -> Evaluation:
+    """Return an evaluation of a model."""
+    return Evaluation(
+        model_id=name,
+        revision="abc",
+        original_id="a/Fox",
+        original_revision="def",
+        machine="Fast Chip 9",
+        heldout="0" * 64,
+        bits_per_weight=4.5,
+        size_bytes=1000,
+        perplexity=8.5,
+        original_perplexity=8.0,
+        kl=0.05,
+        agreement=0.9,
+        mlx="0.32.4",
+        mlx_lm="0.32.2",
+        mlxbun="0.1.0",
+        measured_at=f"{day}T00:00:00+00:00",
+        found="{}",
+        evaluation_id=number,
+    )

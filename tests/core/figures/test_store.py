@@ -13,7 +13,7 @@ import pytest
 from core.errors import MlxbunError, StoreCorrupt
 from core.figures import FigureStore, machine_key
 from core.figures.migrations import MIGRATIONS
-from tests.core.figures.runs import MACHINE, SETTINGS, make_run
+from tests.core.figures.runs import MACHINE, SETTINGS, make_evaluation, make_run
 
 
 @pytest.fixture
@@ -182,3 +182,28 @@ def test_settings_come_back(store: FigureStore) -> None:
     store.add(make_run(settings=replace(SETTINGS, prefill="throughput", tokens=7)))
     assert store.runs()[0].settings.prefill == "throughput"
     assert store.runs()[0].settings.tokens == 7
+
+
+def test_evaluations_come_back_beside_runs_and_of_one_model(store: FigureStore) -> None:
+    store.add(make_run())
+    days = ("2026-11-02", "2026-11-03", "2026-11-01")
+    numbers = [store.add_evaluation(make_evaluation(day, name="a/Fox-4bit")) for day in days]
+    store.add_evaluation(make_evaluation("2026-11-04", name="a/Owl-4bit"))
+    found = store.evaluations("fox")
+    assert [each.measured_at[8:10] for each in found] == ["03", "02", "01"]
+    assert found[1] == make_evaluation(days[0], name="a/Fox-4bit", number=numbers[0])
+    assert [each.model_id for each in store.evaluations(limit=1)] == ["a/Owl-4bit"]
+    assert len(store.runs()) == 1
+
+
+def test_a_file_from_before_evaluations_takes_them(tmp_path: Path) -> None:
+    path = tmp_path / "bench.db"
+    with sqlite3.connect(path) as connection:
+        for statement in MIGRATIONS[0]:
+            connection.execute(statement)
+        connection.execute("PRAGMA user_version = 1")
+    connection.close()
+    store = FigureStore(path)
+    store.add_evaluation(make_evaluation("2026-11-02", name="a/Fox-4bit"))
+    assert len(store.evaluations()) == 1
+    assert store.runs() == []

@@ -115,6 +115,20 @@ def test_a_quantized_model(desk: Desk, tmp_path: Path) -> None:
     assert "- mlxbun 0.1.0" in text.splitlines()
 
 
+def test_a_proof_has_its_errors_and_its_baseline(desk: Desk, tmp_path: Path) -> None:
+    folder = fill(tmp_path / "q", {**QUANTIZED, "quantization.json": b"{}"})
+    figures = (
+        EvalFigure(name="KL", value=0.05, unit="nats", error=0.001, uniform_value=0.09),
+        EvalFigure(name="perplexity", value=7.5, base_value=7.25, uniform_value=7.75),
+    )
+    write_provenance(folder, Provenance(relation="quantized", figures=figures))
+    lines = _card(desk, source=folder).splitlines()
+    assert "|  | value | ± (SE) | base model | uniform |" in lines
+    assert "| KL | 0.05 nats | 0.001 nats |  | 0.09 nats |" in lines
+    assert "| perplexity | 7.5 |  | 7.25 | 7.75 |" in lines
+    assert "quantization.json" in [file.name for file in desk.plan(source=folder).files]
+
+
 def test_an_adapter(desk: Desk, tmp_path: Path) -> None:
     folder = fill(tmp_path / "a", adapter_files())
     add_model(desk.paths.hub_cache, "org/base", weights={"README.md": BASE_CARD})
