@@ -16,9 +16,9 @@ def show_proof(table: ProofTable, console: Console) -> None:
         table: what was measured.
         console: the output.
     """
-    from core.evals.shown import COLUMNS, DOMAIN_COLUMNS, domain_rows, overall_rows, remarks
+    from core.evals.shown import DOMAIN_COLUMNS, domain_rows, overall_columns, overall_rows, remarks
 
-    console.table(overall_rows(table), COLUMNS)
+    console.table(overall_rows(table), overall_columns(table))
     console.text("\n")
     console.table(domain_rows(table), DOMAIN_COLUMNS)
     for line in remarks(table):

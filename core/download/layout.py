@@ -158,11 +158,12 @@ class RepoLayout:
     def _put(self, place: Path) -> Iterator[Path]:
         """Yield a name to make something under, and move that to its place.
 
-        Not a name beside it: a scan reads everything in refs/ and snapshots/, also what a crash
-        has left there.
+        Not a name in the repository: a scan reads everything in blobs/, refs/ and snapshots/, also
+        what a crash has left there.
         """
         place.parent.mkdir(parents=True, exist_ok=True)
-        new = self.blobs / f"{secrets.token_hex(8)}{PARTIAL_SUFFIX}"
+        new = _name_outside(self.hub_cache)
+        new.parent.mkdir(parents=True, exist_ok=True)
         try:
             yield new
             new.replace(place)
@@ -187,7 +188,7 @@ def has_symlinks(hub_cache: Path, environ: Mapping[str, str]) -> bool:
     """
     if environ.get("HF_HUB_DISABLE_SYMLINKS", "").upper() in _TRUE:
         return False
-    probe = hub_cache / ".locks" / f"mlxbun-{secrets.token_hex(8)}"
+    probe = _name_outside(hub_cache)
     try:
         probe.parent.mkdir(parents=True, exist_ok=True)
         probe.symlink_to("nothing")
@@ -213,3 +214,8 @@ def _size(path: Path) -> int | None:
     except OSError:
         return None
     return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+
+def _name_outside(hub_cache: Path) -> Path:
+    """Return an unused name where no reader of the cache looks; `core.gc.own` knows its form."""
+    return hub_cache / ".locks" / f"mlxbun-{secrets.token_hex(8)}"

@@ -203,31 +203,38 @@ class _Work:
 def _tokens(before: mx.array, after: mx.array, targets: mx.array) -> tuple[Floats, Floats, Floats]:
     """Return what the logits [T, V] of the original and of a model say of the targets [T].
 
+    With c = logits - their largest, e = exp(c) and s = sum(e), log-probabilities are c - log s, and
+    KL(p || q) = sum(e_p (c_p - c_q)) / s_p - log s_p + log s_q: few passes over the vocabulary, and
+    small numbers where the probability is.
+
     Returns:
         Negative log-likelihoods under the model, KL divergences, and where first choices agree.
 
     Raises:
         _NotFiniteError: some are NaN or infinite.
     """
-    finite = mx.stack([mx.isfinite(before).all(), mx.isfinite(after).all()])
-    log_p, log_q = _log_softmax(before), _log_softmax(after)
-    kl = (mx.exp(log_p) * (log_p - log_q)).sum(axis=-1)
-    loss = -mx.take_along_axis(log_q, targets[:, None], axis=-1).squeeze(-1)
-    same = mx.argmax(before, axis=-1) == mx.argmax(after, axis=-1)
-    mx.eval(finite, kl, loss, same)
-    if not bool(finite.all().item()):
-        raise _NotFiniteError(original=not bool(finite[0].item()))
-    return _floats(loss), _floats(kl), _floats(same)
+    c_q, _, s_q = _exponentials(after)
+    loss = mx.log(s_q) - mx.take_along_axis(c_q, targets[:, None], axis=-1).squeeze(-1)
+    if after is before:
+        kl, same = 0 * -c_q.min(axis=-1), mx.ones_like(loss)  # 0, or NaN for a logit of -inf
+    else:
+        c_p, e_p, s_p = _exponentials(before)
+        kl = (e_p * (c_p - c_q)).sum(axis=-1) / s_p - mx.log(s_p) + mx.log(s_q)
+        same = mx.argmax(before, axis=-1) == mx.argmax(after, axis=-1)
+    mx.eval(kl, loss, same)
+    found = _floats(loss), _floats(kl), _floats(same)
+    # A logit that is not finite, of either, makes one of these so.
+    if not (np.isfinite(found[0]).all() and np.isfinite(found[1]).all()):
+        raise _NotFiniteError(original=not bool(mx.isfinite(before).all().item()))
+    return found
 
 
-def _log_softmax(logits: mx.array) -> mx.array:
-    """Return float32 log-probabilities [T, V].
-
-    Largest logit first: what is left is small where it counts, and rounds less.
-    """
+def _exponentials(logits: mx.array) -> tuple[mx.array, mx.array, mx.array]:
+    """Return float32 logits [T, V] minus their largest, their exponentials, and the sums [T]."""
     centered = logits.astype(mx.float32)
     centered = centered - centered.max(axis=-1, keepdims=True)
-    return centered - mx.logsumexp(centered, axis=-1, keepdims=True)
+    powers = mx.exp(centered)
+    return centered, powers, powers.sum(axis=-1)
 
 
 def _floats(array: mx.array) -> Floats:

@@ -171,6 +171,9 @@ def run_verify(
         around=around,
     )
     claims = check_claims(claimed, table)
+    for entry in claimed.entries:
+        if table.entry(entry.role) is None:
+            around.on_note(f"{entry.name} cannot be measured again: its line is not checked.")
     return Verified(original=base, model=ours, record=record, table=table, claims=claims, plan=plan)
 
 

@@ -2,63 +2,53 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from core.evals.table import Comparison, Entry, ProofTable, Ratio, Summary
 from core.units import format_bytes
 
-COLUMNS = {
-    "model": "MODEL",
-    "bits": "BITS/WEIGHT",
-    "size": "SIZE",
-    "perplexity": "PERPLEXITY",
-    "kl": "KL (NATS)",
-    "median": "MEDIAN",
-    "p99": "99%",
-    "max": "MAX",
-    "agreement": "TOP-1",
-}
-"""Keys of `overall_rows`, with their headings."""
+Row = dict[str, str | None]
+"""Cells by column."""
+
+_PERPLEXITY, _NATS, _SHARE = 3, 5, 4  # decimals
 DOMAIN_COLUMNS = {
     "domain": "DOMAIN",
-    "model": "MODEL",
     "tokens": "TOKENS",
+    "model": "MODEL",
+    "original": "ORIGINAL",
     "perplexity": "PERPLEXITY",
     "kl": "KL (NATS)",
     "agreement": "TOP-1",
 }
 """Keys of `domain_rows`, with their headings."""
 
-Row = dict[str, str | None]
+
+def overall_columns(table: ProofTable) -> dict[str, str]:
+    """Return the keys of `overall_rows` with their headings: one column for each model."""
+    names = {str(number): entry.name for number, entry in enumerate(table.entries)}
+    return {"figure": "FIGURE", **names}
 
 
 def overall_rows(table: ProofTable) -> list[Row]:
-    """Return one row for each model, on all tokens."""
-    return [
-        {
-            "model": entry.name,
-            "bits": f"{entry.bits_per_weight:.3f}",
-            "size": format_bytes(entry.size_bytes),
-            "median": _nats(entry.overall.kl_median),
-            "p99": _nats(entry.overall.kl_p99),
-            "max": _nats(entry.overall.kl_max),
-            **_measured(entry, entry.overall),
-        }
-        for entry in table.entries
-    ]
+    """Return one row for each figure on all tokens."""
+    rows = [_row(name, table.entries, read) for name, read in _FIGURES]
+    return rows + [_row(name, table.entries, _loss(read)) for name, read in _LOSSES]
 
 
 def domain_rows(table: ProofTable) -> list[Row]:
-    """Return one row for each domain and model."""
+    """Return one row for each domain and each model but the original."""
     return [
         {
             "domain": domain,
-            "model": entry.name,
             "tokens": str(summary.tokens),
-            **_measured(entry, summary),
+            "model": entry.name,
+            "original": f"{original.perplexity:.{_PERPLEXITY}f}",
+            "perplexity": _perplexity(summary),
+            "kl": _kl(summary),
+            "agreement": _agreement(summary),
         }
-        for domain in table.original.domains
-        for entry in table.entries
+        for domain, original in table.original.domains.items()
+        for entry in table.candidates
         if (summary := entry.domains.get(domain)) is not None
     ]
 
@@ -74,8 +64,21 @@ def remarks(table: ProofTable) -> Iterator[str]:
 
 def as_text(table: ProofTable) -> str:
     """Return a table, its domains and its remarks as plain text."""
-    blocks = [_aligned(overall_rows(table), COLUMNS), _aligned(domain_rows(table), DOMAIN_COLUMNS)]
-    return "\n".join([*blocks, "\n".join(remarks(table))]) + "\n"
+    blocks = [
+        _aligned(overall_rows(table), overall_columns(table)),
+        _aligned(domain_rows(table), DOMAIN_COLUMNS),
+        "".join(f"{line}\n" for line in remarks(table)),
+    ]
+    return "\n".join(blocks)
+
+
+def _row(name: str, entries: Sequence[Entry], read: Callable[[Entry], str | None]) -> Row:
+    return {"figure": name, **{str(n): read(entry) for n, entry in enumerate(entries)}}
+
+
+def _loss(read: Callable[[Summary], str]) -> Callable[[Entry], str | None]:
+    """Return what reads a difference from the original, of which that has none."""
+    return lambda entry: None if entry.role == "original" else read(entry.overall)
 
 
 def _compared(comparison: Comparison) -> str:
@@ -93,26 +96,24 @@ def _ratio(ratio: Ratio) -> str:
     return f"{ratio.value:.3f} times (95% {ends[0]} to {ends[1]})"
 
 
-def _measured(entry: Entry, summary: Summary) -> Row:
-    """Return the cells that every row has; the original differs from itself in nothing."""
-    found: Row = {"perplexity": _with_error(f"{summary.perplexity:.4f}", summary.perplexity_se, 4)}
-    if entry.role == "original":
-        return found | dict.fromkeys(("kl", "median", "p99", "max", "agreement"))
-    return found | {
-        "kl": _with_error(_nats(summary.kl), summary.kl_se, 5),
-        "agreement": _with_error(f"{summary.agreement:.4f}", summary.agreement_se, 4),
-    }
+def _perplexity(found: Summary) -> str:
+    return _with_error(found.perplexity, found.perplexity_se, _PERPLEXITY)
 
 
-def _nats(value: float) -> str:
-    return f"{value:.5f}"
+def _kl(found: Summary) -> str:
+    return _with_error(found.kl, found.kl_se, _NATS)
 
 
-def _with_error(text: str, error: float | None, digits: int) -> str:
-    return text if error is None else f"{text} ± {error:.{digits}f}"
+def _agreement(found: Summary) -> str:
+    return _with_error(found.agreement, found.agreement_se, _SHARE)
 
 
-def _aligned(rows: Sequence[Row], columns: dict[str, str]) -> str:
+def _with_error(value: float, error: float | None, decimals: int) -> str:
+    text = f"{value:.{decimals}f}"
+    return text if error is None else f"{text} ± {error:.{decimals}f}"
+
+
+def _aligned(rows: Sequence[Row], columns: Mapping[str, str]) -> str:
     """Return rows under their headings, with spaces between."""
     cells = [list(columns.values())]
     cells += [[row.get(key) or "-" for key in columns] for row in rows]
@@ -121,4 +122,18 @@ def _aligned(rows: Sequence[Row], columns: dict[str, str]) -> str:
         "  ".join(f"{cell:<{width}}" for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in cells
     )
-    return "\n".join(lines) + "\n"
+    return "".join(f"{line}\n" for line in lines)
+
+
+_FIGURES: tuple[tuple[str, Callable[[Entry], str]], ...] = (
+    ("bits per weight", lambda entry: f"{entry.bits_per_weight:.3f}"),
+    ("size", lambda entry: format_bytes(entry.size_bytes)),
+    ("perplexity", lambda entry: _perplexity(entry.overall)),
+)
+_LOSSES: tuple[tuple[str, Callable[[Summary], str]], ...] = (
+    ("KL, mean (nats)", _kl),
+    ("KL, median", lambda found: f"{found.kl_median:.{_NATS}f}"),
+    ("KL, 99%", lambda found: f"{found.kl_p99:.{_NATS}f}"),
+    ("KL, maximum", lambda found: f"{found.kl_max:.{_NATS}f}"),
+    ("top-1 agreement", _agreement),
+)

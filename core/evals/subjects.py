@@ -14,7 +14,7 @@ from typing import Any
 import mlx.core as mx
 from mlx import nn
 from mlx.utils import tree_flatten
-from mlx_lm.utils import compute_bits_per_weight, load_model
+from mlx_lm.utils import compute_bits_per_weight, dequantize_model, load_model
 
 from core.engine.blame import blaming_files
 from core.engine.loader import refuse_absurd
@@ -74,7 +74,7 @@ def packed_subject(original: Subject, forms: Forms, *, name: str) -> Subject:
     """
 
     def load() -> Any:
-        model = original.open()
+        model = dequantize_model(original.open())  # lazily, where it is packed already
         nn.quantize(model, class_predicate=lambda path, _module: dict(forms.get(path, {})) or False)
         return model
 

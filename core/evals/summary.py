@@ -21,6 +21,7 @@ DRAWS = 2000
 """Bootstrap draws."""
 SEED = 0
 """Of the draws."""
+_MOST_LOSS = 700.0  # nats; e to more than that is beyond float64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +52,7 @@ def summarize(figures: Sequence[Figures], original: Sequence[Figures]) -> Summar
     kl, kl_se = clustered_mean([each.kl for each in figures])
     agreement, agreement_se = clustered_mean([each.same for each in figures])
     every = np.concatenate([each.kl for each in figures])
-    perplexity = math.exp(loss)
+    perplexity = math.exp(min(loss, _MOST_LOSS))
     return Summary(
         tokens=every.size,
         sequences=len(figures),
@@ -132,7 +133,8 @@ def _counts(figures: Sequence[Figures]) -> Floats:
 
 
 def _perplexities(draws: Floats, figures: Sequence[Figures], counts: Floats) -> Floats:
-    found: Floats = np.exp((draws @ _sums([each.loss for each in figures])) / counts)
+    means = (draws @ _sums([each.loss for each in figures])) / counts
+    found: Floats = np.exp(np.minimum(means, _MOST_LOSS))
     return found
 
 

@@ -66,6 +66,14 @@ _STAGES = (
         name=_STAGE,
         least_age=DAY,
     ),
+    _Sort(
+        one="unfinished file",
+        many="unfinished files",
+        folder=LOCKS,
+        form=Form.FILE,
+        name=_STAGE,
+        least_age=DAY,
+    ),
 )
 _UNFINISHED = _Sort(
     one="unfinished quantization",

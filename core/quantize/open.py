@@ -19,6 +19,7 @@ from core.quantize.checks import look, require_model, require_supported
 from core.quantize.events import Note, Stage, ignore_event
 from core.quantize.plan import Plan, describe_kept, make_plan
 from core.quantize.recipe import check_together
+from core.registry.files import read_json
 from core.units import format_bytes
 
 if TYPE_CHECKING:
@@ -71,15 +72,21 @@ class Opened:
     check: Callable[[], None]
     """Called often; raises `Cancelled` when the run is to end."""
     notes: list[str] = field(default_factory=list)
-    """What was worth knowing, for the result."""
+    """What is worth knowing about the result; it travels with it."""
+    values: bool | None = None
+    """Whether values are rotated; None: nothing is rotated."""
 
     @property
     def target(self) -> Target:
         """Where the result goes."""
         return self.outlook.target
 
+    def tell(self, line: str) -> None:
+        """Say something that is worth knowing about this run alone."""
+        self.on_event(Note(line=line))
+
     def note(self, line: str) -> None:
-        """Say something that is worth knowing, once."""
+        """Say something that is worth knowing about the result, once."""
         if line not in self.notes:
             self.notes.append(line)
             self.on_event(Note(line=line))
@@ -165,10 +172,8 @@ def open_run(
     """
     check_together(recipe)
     require_model(recipe)
-    notes: list[str] = []
 
-    def note(line: str) -> None:
-        notes.append(line)
+    def note(line: str) -> None:  # of this machine: it does not belong to the result
         on_event(Note(line=line))
 
     compute = _compute(settings, paths, environ, note)
@@ -183,6 +188,8 @@ def open_run(
     )
     outlook = look(recipe, model, hub_cache=paths.hub_cache)
     require_supported(model)
+    if recipe.rotate_weights:
+        _check_rotation(model.folder, recipe)
     on_event(Stage(stage="reading", progress=0.0, message=f"reading {model.model_id}"))
     _import_backend(compute)
     opened = _planned(
@@ -198,7 +205,6 @@ def open_run(
             budget_bytes=_budget(compute, settings),
             on_event=on_event,
             check=stopping(should_stop),
-            notes=notes,
         )
     )
     _say_what_stays(opened)
@@ -211,7 +217,10 @@ def reopened(opened: Opened) -> Source:
     from core.quantize.parts import rotate_source
 
     source = _open_source(opened.model.folder, opened.recipe)
-    return rotate_source(opened, source) if opened.recipe.rotate_weights else source
+    if not opened.recipe.rotate_weights:
+        return source
+    rotated = rotate_source(opened.recipe, source, values=opened.values)
+    return replace(source, model=rotated.model, config=rotated.config)
 
 
 def result_bytes(opened: Opened) -> int:
@@ -245,9 +254,24 @@ def _planned(opened: Opened) -> Opened:
 
     source = opened.source
     if opened.recipe.rotate_weights:
-        source = rotate_source(opened, source)
+        rotated = rotate_source(opened.recipe, source)
+        source = replace(source, model=rotated.model, config=rotated.config)
+        opened = replace(opened, values=rotated.values)
+        for line in rotated.notes:
+            opened.note(line)
     layers, sums = describe(source.model)
     return replace(opened, source=source, plan=make_plan(layers, sums, opened.recipe))
+
+
+def _check_rotation(folder: Path, recipe: Recipe) -> None:
+    """Refuse an architecture that cannot be rotated, by its config.json."""
+    from core.quantize.rotate.rotating import check_rotation
+
+    check_rotation(
+        read_json(folder / "config.json") or {},
+        small=recipe.rotation_form == "values",
+        text_only=recipe.text_only,
+    )
 
 
 def _open_source(folder: Path, recipe: Recipe) -> Source:

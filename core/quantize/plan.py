@@ -99,6 +99,16 @@ class Planned:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Choice:
+    """What the forms of a plan were chosen by."""
+
+    sweep: Mapping[str, Any]
+    """The sensitivities, as `core.quantize.mixing.Mixed.as_json` writes them."""
+    calibration: str
+    """Digest of the calibration text."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Plan:
     """What becomes of a model."""
 
@@ -110,6 +120,8 @@ class Plan:
     """The form that config.json names for the whole; None: nothing is packed."""
     target_bpw: float | None = None
     """Bits per weight that mixed precision is to reach; None: the forms are final."""
+    choice: Choice | None = None
+    """What the forms were chosen by; None: they were not chosen yet, or by hand."""
 
     @property
     def forms(self) -> dict[str, Form]:
@@ -246,6 +258,8 @@ def _decide(layer: Layer, recipe: Recipe) -> Planned:
     """Return what becomes of one layer."""
     found, bits = _overridden(layer.path, recipe)
     if found and bits is not None:
+        if layer.kind == "embedding" and layer.fixed is not None:
+            raise UsageProblem(f"{layer.path} cannot be packed: {layer.fixed}.")
         return _fixed(layer, _form_of_width(bits, recipe), "an override says so")
     if (reason := _reason_to_stay(layer, recipe, overridden=found)) is not None:
         return Planned(layer=layer, form=None, reason=reason)

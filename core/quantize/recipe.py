@@ -47,6 +47,11 @@ class Recipe:
     )
     rotate_weights: bool = choice(False, Switch(), "Rotate weights before they are packed.")
     rotation_seed: int = choice(42, WholeNumber(0, 2**32 - 1), "Seed of the rotation.")
+    rotation_form: str = choice(
+        "residual",
+        Choice(("residual", "values")),
+        "Rotate the residual stream and values, or values only, which keeps a tied embedding tied.",
+    )
     quantize_embeddings: bool = choice(True, Switch(), "Pack token embeddings as well.")
     embedding_bits: int | None = choice(
         None, WholeNumber(2, 8), "Bits of token embeddings [as the other weights]."
@@ -188,7 +193,7 @@ _CLASHES = (
         lambda r: r.dequantize,
         (
             "bits", "group_size", "mode", "target_bpw", "candidate_bits", "reference",
-            "calibration_mix", "n_calibration", "rotate_weights", "rotation_seed",
+            "calibration_mix", "n_calibration", "rotate_weights", "rotation_seed", "rotation_form",
             "quantize_embeddings", "embedding_bits", "override", "fit", "allow_requantize",
             "strict", "kv_config", "min_agreement", "max_kl",
         ),
@@ -218,7 +223,7 @@ _CLASHES = (
     ),
     _Clash(
         lambda r: not r.rotate_weights,
-        ("rotation_seed",),
+        ("rotation_seed", "rotation_form"),
         "has no effect without rotate_weights",
     ),
     _Clash(

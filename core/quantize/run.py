@@ -10,14 +10,14 @@ from __future__ import annotations
 import os
 import shutil
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from core.errors import BadModelFiles, MlxbunError, UsageProblem
+from core.errors import BadModelFiles, MlxbunError, ProofFailed, UsageProblem
 from core.progress import ignore_progress
 from core.quantize.events import Stage, ignore_event
 from core.quantize.open import Opened, QuantizePlan, never, open_run, plan_quantize, reopened
-from core.quantize.plan import Plan, uniform_near
+from core.quantize.plan import Choice, Plan, uniform_near
 from core.quantize.record import leave_record
 from core.quantize.resume import Key, key_of, open_stage
 from core.quantize.resume import Stage as StagingFolder
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
+    from core.evals.table import ProofTable
     from core.paths import Paths
     from core.progress import OnProgress
     from core.quantize.events import OnEvent
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["Opened", "QuantizePlan", "QuantizeResult", "plan_quantize", "run_quantize"]
 
 _MIXED, _UNIFORM = "mixed", "uniform"
+_PACKED = 0.85  # where packing ends in the progress of a run
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,7 +66,7 @@ class QuantizeResult:
     """Layers that could be packed and are not, each with the reason, as a clause."""
     notes: tuple[str, ...]
     """What was worth knowing, one sentence each."""
-    table: Any | None = None
+    table: ProofTable | None = None
     """The proof: original, uniform and ours. None: there is none."""
     uniform_instead: bool = False
     """Whether the uniform model was written, because ours was not better."""
@@ -80,8 +82,12 @@ class _Written:
     """Its forms."""
     bpw: float
     """Its bits per weight."""
-    table: Any | None = None
+    choice: Choice | None = None
+    """What its forms, or those of the mixed one, were chosen by; None: there was no choice."""
+    table: ProofTable | None = None
     """The proof."""
+    rival: Plan | None = None
+    """The uniform model that a mixed one was compared with; None: it was not."""
     uniform_instead: bool = False
     """Whether it is the uniform one, because ours was not better."""
 
@@ -134,14 +140,14 @@ def run_quantize(
 def _made(opened: Opened, key: Key, stage: StagingFolder) -> QuantizeResult:
     """Write a model, prove it, and put it in its place."""
     if stage.restarted:
-        opened.note("An interrupted run was of another recipe or source: starting over.")
+        opened.tell("An interrupted run was of another recipe or source: starting over.")
     elif stage.resumes and stage.written:
-        opened.note(f"Resuming an interrupted run: {len(stage.written)} tensors are written.")
+        opened.tell(f"Resuming an interrupted run: {len(stage.written)} tensors are written.")
     try:
         written = _written(opened, key, stage)
         if key_of(opened.recipe, opened.model.folder) != key:
             raise BadModelFiles(f"The files of {opened.model.model_id} changed during the run.")
-    except (BadModelFiles, UsageProblem):
+    except (BadModelFiles, ProofFailed, UsageProblem):
         stage.remove()
         raise
     folder = _publish(opened, key, stage)
@@ -160,15 +166,41 @@ def _written(opened: Opened, key: Key, stage: StagingFolder) -> _Written:
         plan = choose_forms(opened)
         bpw = _write(opened, plan, stage, fitted_packs(opened, plan))
         written = _guarded(opened, key, stage, _Written(plan=plan, bpw=bpw))
+        written = replace(written, choice=plan.choice)
     if opened.recipe.kv_config:
         write_kv_config(opened, stage.files)
-    leave_record(stage.files, opened, written.plan, bpw=written.bpw, figures=_figures(written))
+    _leave_words(opened, written, stage.files)
     return written
 
 
-def _proven(opened: Opened, written: _Written, folders: Mapping[str, Path]) -> _Written:
-    from dataclasses import replace
+def _leave_words(opened: Opened, written: _Written, folder: Path) -> None:
+    """Hold a model to its limits, and leave beside it how it was made and what was measured.
 
+    Raises:
+        ProofFailed: it misses a limit.
+    """
+    from core.evals.record import figures_of
+    from core.quantize.proof import hold_to_limits, leave_proof, published
+
+    uniform = written.uniform_instead or opened.plan.target_bpw is None
+    table = written.table
+    if table is not None:
+        hold_to_limits(opened, table, _UNIFORM if uniform else _MIXED)
+        table = published(table, uniform_instead=written.uniform_instead)
+    figures = figures_of(table) if table else ()
+    leave_record(folder, opened, written.plan, bpw=written.bpw, figures=figures)
+    choice = written.choice
+    leave_proof(
+        folder,
+        opened,
+        table,
+        baseline=written.rival,
+        calibration=choice.calibration if choice else None,
+        sweep=choice.sweep if choice else None,
+    )
+
+
+def _proven(opened: Opened, written: _Written, folders: Mapping[str, Path]) -> _Written:
     from core.quantize.parts import prove
 
     if not opened.recipe.proof or opened.recipe.dequantize:
@@ -181,14 +213,16 @@ def _guarded(opened: Opened, key: Key, stage: StagingFolder, ours: _Written) -> 
     rival = uniform_near(opened.plan, ours.plan.bits_per_weight)
     if not opened.recipe.proof or rival is None:
         return _proven(opened, ours, {_MIXED: stage.files})
+    from core.quantize.proof import is_worse
+
     place = stage.folder / _UNIFORM
     place.mkdir(exist_ok=True)
     other = StagingFolder(place, key)
     try:
         theirs = _Written(plan=rival, bpw=_write(opened, rival, other, None))
         ours = _proven(opened, ours, {_MIXED: stage.files, _UNIFORM: other.files})
-        if not is_worse(ours.table):
-            return ours
+        if ours.table is None or not is_worse(ours.table):
+            return replace(ours, rival=rival)
         shutil.rmtree(stage.files)
         other.files.replace(stage.files)
     finally:
@@ -198,24 +232,7 @@ def _guarded(opened: Opened, key: Key, stage: StagingFolder, ours: _Written) -> 
         "Mixed precision was not better than the uniform model of its size in held-out KL: the "
         "uniform one is written."
     )
-    return _Written(plan=theirs.plan, bpw=theirs.bpw, table=ours.table, uniform_instead=True)
-
-
-def is_worse(table: Any) -> bool:
-    """Return whether the table of a proof does not show the mixed model to be the better one."""
-    from core.quantize.parts import kl_of
-
-    if table is None:
-        return False
-    return not kl_of(table, _MIXED) < kl_of(table, _UNIFORM)
-
-
-def _figures(written: _Written) -> tuple[Any, ...]:
-    from core.quantize.parts import figures_of
-
-    if written.table is None:
-        return ()
-    return figures_of(written.table, _UNIFORM if written.uniform_instead else None)
+    return replace(ours, plan=theirs.plan, bpw=theirs.bpw, uniform_instead=True)
 
 
 def _write(
@@ -235,13 +252,14 @@ def _write(
         write.write_extras(source.extras, writer, check=check)
     text_only = opened.recipe.text_only
     write.write_beside(source, plan, layout, stage.files, text_only=text_only)
-    opened.on_event(Stage(stage="checking", progress=0.9, message="reading back"))
+    opened.on_event(Stage(stage="checking", progress=_PACKED, message="reading back"))
     return write.read_back(stage.files, stage, layout, check=check)
 
 
 def _packing(opened: Opened) -> Callable[[int, int], None]:
     """Return what tells of bytes that are written, a hundred times a run at most."""
     last = -1
+    begins = 0.0 if opened.plan.target_bpw is None else 0.5  # after the sweep
 
     def on_bytes(done: int, total: int) -> None:
         nonlocal last
@@ -249,7 +267,8 @@ def _packing(opened: Opened) -> Callable[[int, int], None]:
         if share > last:
             last = share
             told = f"packing: {format_bytes(done)} of {format_bytes(total)}"
-            opened.on_event(Stage(stage="packing", progress=0.9 * done / total, message=told))
+            progress = begins + (_PACKED - begins) * done / max(1, total)
+            opened.on_event(Stage(stage="packing", progress=progress, message=told))
 
     return on_bytes
 
@@ -280,7 +299,7 @@ def _existing(opened: Opened, key: Key) -> QuantizeResult:
     from core.quantize.write import bits_per_weight
 
     folder = opened.target.snapshot(key.commit)
-    opened.note(f"{opened.target.name} is there already, of the same recipe and source.")
+    opened.tell(f"{opened.target.name} is there already, of the same recipe and source.")
     written = _Written(plan=opened.plan, bpw=bits_per_weight(folder))
     return _result(opened, key, folder, written, existing=True)
 

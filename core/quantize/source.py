@@ -36,8 +36,7 @@ _ROUTER = re.compile(r"(^|\.)(\w*router|gate|shared_experts?_gate)(\.|$)")
 # What an architecture leaves out because it computes it, or has it already: no part of the model.
 _USELESS = re.compile(r"(rotary_emb\.inv_freq|_scale|_scales?_inv|_zero_point|_g_idx)$")
 _HEAD = re.compile(r"(^|\.)(lm_head|embed_out|output)\.weight$")
-_EDGE = re.compile(r'^"t(\d+)" -> ', re.MULTILINE)
-_RESULT = re.compile(r'rank=sink; "t(\d+)"')
+_LEADS_NOWHERE = re.compile(r'rank=sink; "t(\d+)"')
 _UNPACKABLE = (
     nn.QuantizedLinear,
     nn.QuantizedEmbedding,
@@ -281,21 +280,17 @@ class _Tracer:
 
 
 def _unused(before: Mapping[str, mx.array], after: Sequence[mx.array]) -> frozenset[str]:
-    """Return the names of arrays that no result is made from, by MLX's own graph of both."""
-    same = {id(array) for array in after}
-    if all(id(array) in same for array in before.values()):
-        return frozenset()
+    """Return the names of arrays that no result is made from, by MLX's own graph of both.
+
+    A result that is one of the arrays itself takes that one's label.
+    """
     names = list(before)
+    arrays = {f"t{index}": before[name] for index, name in enumerate(names)}
+    results = {f"r{index}": array for index, array in enumerate(after)}
     graph = io.StringIO()
-    labels = {f"t{index}": before[name] for index, name in enumerate(names)}
-    mx.export_to_dot(graph, *after, **labels)
-    text = graph.getvalue()
-    used = {int(found[1]) for way in (_EDGE, _RESULT) for found in way.finditer(text)}
-    return frozenset(
-        name
-        for index, name in enumerate(names)
-        if index not in used and id(before[name]) not in same
-    )
+    mx.export_to_dot(graph, **arrays, **results)
+    found = _LEADS_NOWHERE.finditer(graph.getvalue())
+    return frozenset(names[int(each[1])] for each in found)
 
 
 def _left_out(

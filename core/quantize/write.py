@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import mmap
 import shutil
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import mlx.core as mx
@@ -36,6 +38,7 @@ OnBytes = Callable[[int, int], None]
 """Hears the bytes that are done, and those of all."""
 
 EXTRAS = "extras"
+_WAITING = 4  # tensors that may wait to be written: as many as a layer's packed parts and one
 _METADATA = {"format": "mlx"}
 _PARTS = ("weight", "scales", "biases")
 # Not copied: weights of any kind and what lists them, other people's records of a quantization, and
@@ -89,7 +92,10 @@ def lay_out(model: Any, plan: Plan, extras: Iterable[Extra]) -> Layout:
 
 
 class Writer:
-    """Writes the tensors of a layout, and knows what it has written. For one `with` block."""
+    """Writes the tensors of a layout, and knows what it has written. For one `with` block.
+
+    A thread of its own hashes and writes while the next tensor is computed; it touches bytes only.
+    """
 
     def __init__(self, layout: Layout, stage: Stage, *, on_bytes: OnBytes) -> None:
         """Take a layout and the folder to write it to."""
@@ -103,6 +109,7 @@ class Writer:
             self._file(name, slots) for name, slots in {**layout.files, **layout.extras}.items()
         ]
         self._exits = ExitStack()
+        self._pending: deque[Future[None]] = deque()
 
     def __enter__(self) -> Writer:
         """Open the files.
@@ -113,12 +120,29 @@ class Writer:
         with ExitStack() as opened:
             for file in self._files:
                 opened.enter_context(file)
+            self._thread = opened.enter_context(ThreadPoolExecutor(1))
             self._exits = opened.pop_all()
         return self
 
-    def __exit__(self, *error: Any) -> None:
-        """Bring the files to the disk."""
-        self._exits.__exit__(*error)
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Bring the files to the disk, unless an error is passing through.
+
+        Raises:
+            OSError: the disk is full.
+        """
+        try:
+            if error is None:
+                self._wait(0)
+        except BaseException as problem:
+            kind, error, trace = type(problem), problem, problem.__traceback__
+            raise
+        finally:
+            self._exits.__exit__(kind, error, trace)
 
     def has(self, *names: str) -> bool:
         """Return whether tensors were written before, and count them as done."""
@@ -129,15 +153,24 @@ class Writer:
         return found
 
     def put(self, name: str, data: memoryview) -> None:
-        """Write a tensor.
+        """Write a tensor, by and by.
 
         Raises:
-            OSError: the disk is full.
+            OSError: the disk is full; this may be said of an earlier tensor.
         """
+        self._wait(_WAITING)
+        self._pending.append(self._thread.submit(self._write, name, data))
+        self._count(name)
+
+    def _write(self, name: str, data: memoryview) -> None:
         digest = hashlib.sha256(data).hexdigest()
         self._homes[name].put(name, data)
         self._stage.note(name, digest)
-        self._count(name)
+
+    def _wait(self, most: int) -> None:
+        """Wait until at most some tensors are left to write."""
+        while len(self._pending) > most:
+            self._pending.popleft().result()
 
     def _is_written(self, name: str) -> bool:
         digest = self._stage.written.get(name)
@@ -253,17 +286,9 @@ def write_extras(extras: Iterable[Extra], writer: Writer, *, check: Callable[[],
         check()
         if writer.has(extra.name):
             continue
-        with (
-            extra.file.open("rb") as file,
-            mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ) as whole,
-        ):
-            view = memoryview(whole)
-            part = view[extra.offset : extra.offset + extra.nbytes]
-            try:
-                writer.put(extra.name, part)
-            finally:
-                part.release()
-                view.release()
+        with extra.file.open("rb") as file:
+            file.seek(extra.offset)
+            writer.put(extra.name, memoryview(file.read(extra.nbytes)))
 
 
 def write_beside(

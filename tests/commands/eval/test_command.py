@@ -99,10 +99,10 @@ def test_limits_decide_the_exit_code_after_the_table(home: Path, environ: Enviro
     words = ("org/base", str(home / "packed"), "--no-answers", "--layer-by-layer")
     done = mlxbun("eval", *words, "--max-kl", "0", "--min-agreement", "1", environ=environ)
     assert done.returncode == 11
-    heading, original, packed, *_ = done.stdout.splitlines()
-    assert heading.split()[:3] == ["MODEL", "BITS/WEIGHT", "SIZE"]
-    assert original.startswith("org/base ")
-    assert packed.startswith("packed ")
+    heading, *lines = done.stdout.splitlines()
+    assert heading.split() == ["FIGURE", "org/base", "packed"]
+    assert [line.split("  ")[0] for line in lines[:3]] == ["bits per weight", "size", "perplexity"]
+    assert sum(line.startswith("code ") for line in lines) == 1
     assert "packed misses its limits: top-1 agreement is" in done.stderr
     assert "; mean KL is" in done.stderr
 

@@ -337,6 +337,19 @@ def test_a_process_that_is_ended_loses_no_byte(desk: Desk, tmp_path: Path, sign:
     assert not scan_cache_dir(desk.paths.hub_cache).incomplete_files
 
 
+def test_a_kill_while_the_ref_is_written_leaves_nothing_in_the_repository(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+
+    def look(_descriptor: int) -> None:
+        seen.append(len(list(desk.layout.blobs.iterdir())))
+
+    monkeypatch.setattr(os, "fsync", look)
+    desk.fetch()
+    assert seen[-1] == 4  # the ref is the last to be synced, and the blobs are whole
+
+
 @pytest.mark.slow  # budget: 3 minutes
 def test_fifty_kills_at_any_moment(desk: Desk, tmp_path: Path) -> None:
     chance = random.Random(7)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -82,15 +83,21 @@ def test_a_file_that_is_no_record_is_refused(tmp_path: Path, content: str) -> No
 
 def test_the_text_has_every_figure_of_every_model(table: ProofTable) -> None:
     lines = as_text(table).splitlines()
-    heads = [line.split()[0] for line in lines if line]
-    assert heads[:4] == ["MODEL", "base", "uniform", "packed"]
-    assert heads.count("a") == heads.count("b") == 3
-    packed = lines[3]
+    assert lines[0].split() == ["FIGURE", "base", "uniform", "packed"]
+    cells = {line[:17].strip(): re.split(r"  +", line[17:].strip()) for line in lines[1:9]}
     overall = table.entries[2].overall
-    for value in (overall.kl, overall.kl_median, overall.kl_p99, overall.kl_max):
-        assert f"{value:.5f}" in packed
-    assert f"{overall.agreement:.4f} ± {overall.agreement_se:.4f}" in packed
-    assert lines[1].split()[-5:] == ["-"] * 5  # the original differs from itself in nothing
+    for name, value in (
+        ("KL, median", overall.kl_median),
+        ("KL, 99%", overall.kl_p99),
+        ("KL, maximum", overall.kl_max),
+    ):
+        assert cells[name][0] == "-"  # the original differs from itself in nothing
+        assert cells[name][2] == f"{value:.5f}"
+    assert cells["KL, mean (nats)"][2] == f"{overall.kl:.5f} ± {overall.kl_se:.5f}"
+    agreement = f"{overall.agreement:.4f} ± {overall.agreement_se:.4f}"
+    assert cells["top-1 agreement"][2] == agreement
+    domains = [line.split()[:3] for line in lines[11:15]]
+    assert domains == [[d, "38", name] for d in "ab" for name in ("uniform", "packed")]
     assert "packed against uniform: KL 0." in lines[-1]
     assert lines[-1].endswith("better.")
 

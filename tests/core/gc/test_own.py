@@ -118,6 +118,13 @@ def test_trial_links_go(box: Box) -> None:
     assert not link.is_symlink()
 
 
+def test_unfinished_files_go(box: Box) -> None:
+    file = put(box.hub / ".locks" / f"mlxbun-{secrets.token_hex(8)}", 2)
+    assert told(box) == [("1 unfinished file", file.stat().st_size)]
+    box.gc()
+    assert not file.exists()
+
+
 def test_a_stage_in_use_stays(box: Box) -> None:
     with staging_folder(box.hub) as stage:
         put(stage / "file", 0)
