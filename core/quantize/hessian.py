@@ -61,8 +61,8 @@ class Metric:
     def losses(self, wanted: Floats, found: Floats) -> Floats:
         """Return for each output (w - q) H (w - q)^T of weights [O, I]: [O]."""
         missed = wanted - found
-        found: Floats = np.einsum("oi,oi->o", missed @ self.hessian, missed)
-        return found
+        lost: Floats = np.einsum("oi,oi->o", missed @ self.hessian, missed)
+        return lost
 
 
 def damped(hessian: Floats, damping: float = DAMPING) -> Floats:

@@ -88,6 +88,7 @@ class _Model:
 
     def on_experts(self, found: Mapping[str, ExpertOutcome]) -> None:
         """Say which experts were rounded plainly."""
+        said: dict[str, list[str]] = {}
         for path, outcome in found.items():
             for reason in dict.fromkeys(outcome.obstacles.values()):
                 some = [
@@ -95,7 +96,10 @@ class _Model:
                     for expert, each in outcome.obstacles.items()
                     if each == reason
                 ]
-                self.on_note(f"{path}: experts rounded plainly ({reason}): {', '.join(some)}.")
+                what = f"experts rounded plainly ({reason}): {', '.join(some)}."
+                said.setdefault(what, []).append(path)
+        for what, paths in said.items():
+            self.on_note(f"{', '.join(paths)}: {what}")
 
     def _said(self, path: str, outcome: Outcome) -> Packed:
         if outcome.obstacle and self.forms[path].mode == "affine":

@@ -12,7 +12,7 @@ import pytest
 from mlx.utils import tree_map
 from mlx_lm.utils import load_model
 
-from benchmarks.quantize_models import EXPERTS, write_reference
+from benchmarks.quantize_models import EXPERTS, dequantized, write_reference
 from tests.tiny import llama_config, make_model
 
 _TOKENS = mx.array([[5, 60, 33, 200, 101, 7, 7, 90, 14, 77]])
@@ -73,3 +73,17 @@ def test_the_last_expert_of_the_mixture_is_never_chosen(source: Path, tmp_path: 
         assert set(chosen.tolist()) == set(range(EXPERTS - 1))
         weights = layer.block_sparse_moe.switch_mlp.up_proj.weight
         assert not mx.array_equal(weights[0], weights[EXPERTS - 1]).item()
+
+
+@pytest.mark.starter
+@pytest.mark.parametrize("kind", ["llama", "qwen2"])
+def test_the_starter_computes_the_same_after_it_is_rewritten(
+    starter_folder: Path, tmp_path: Path, kind: str
+) -> None:
+    model = _loaded(write_reference(starter_folder, tmp_path / kind, kind))
+    found = model(_TOKENS)
+    config = json.loads((starter_folder / "config.json").read_text())
+    weights = dequantized(starter_folder, config)
+    model.load_weights([(n, w.astype(mx.float32)) for n, w in weights.items()], strict=False)
+    expected = model(_TOKENS)
+    assert float(mx.abs(found - expected).max()) < 1e-4 * float(mx.abs(expected).max())
