@@ -25,6 +25,7 @@ from commands.fit import fit
 from commands.fuse import fuse
 from commands.gc import gc
 from commands.generate import generate
+from commands.import_gguf import import_gguf
 from commands.jobs import jobs_app
 from commands.ls import ls
 from commands.ps import ps
@@ -80,6 +81,7 @@ for verb in (
     chat,
     ls,
     download,
+    import_gguf,
     fit,
     gc,
     upload,
@@ -90,7 +92,8 @@ for verb in (
     stop,
     doctor,
 ):
-    app.command(cls=Verb)(verb)
+    # A keyword of Python is the name of one.
+    app.command("import" if verb is import_gguf else None, cls=Verb)(verb)
 app.add_typer(adapters_app, name="adapters")
 app.add_typer(jobs_app, name="jobs")
 app.add_typer(config_app, name="config")

@@ -244,6 +244,33 @@ def folders() -> Iterator[Candidate]:
     yield FOLDERS
 
 
+def gguf_files(incomplete: str) -> Iterator[Candidate]:
+    """Yield the GGUF files in a folder, and its folders; else files."""
+    from pathlib import Path
+
+    start, slash, _ = incomplete.rpartition("/")
+    try:
+        found = sorted(Path(start + slash).expanduser().iterdir())
+        for path in found:
+            if path.is_dir() and not path.name.startswith("."):
+                yield f"{start}{slash}{path.name}/"
+            elif path.suffix.lower() == ".gguf":
+                yield f"{start}{slash}{path.name}"
+    except (OSError, ValueError, RuntimeError):
+        pass
+    yield FILES
+
+
+def import_widths() -> Iterator[Candidate]:
+    """Yield the values of --requantize."""
+    yield from ("2", "3", "4", "5", "6", "8")
+
+
+def import_types() -> Iterator[Candidate]:
+    """Yield the values of --dtype."""
+    yield from ("float16", "bfloat16")
+
+
 def shells() -> Iterator[Candidate]:
     """Yield the shells that mlxbun completes in."""
     yield from ("bash", "zsh", "fish")

@@ -26,7 +26,7 @@ from core.registry.places import PREFIX, canonical, repositories
 from core.registry.survey import survey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
 _STAGE = "mlxbun-"
 _STALE_SECONDS = 24 * 3600
@@ -112,7 +112,7 @@ def publish_files(files: Path, *, repo_id: str, stage: Path, hub_cache: Path) ->
     """
     repo = stage / repo_folder(hub_cache, repo_id).name
     names = {path.name: _seal(path) for path in sorted(files.iterdir())}
-    commit = hashlib.sha1(repr(sorted(names.items())).encode()).hexdigest()
+    commit = _commit_of(names)
     snapshot = repo / "snapshots" / commit
     for folder in (repo / "blobs", repo / "refs", snapshot):
         folder.mkdir(parents=True)
@@ -122,6 +122,18 @@ def publish_files(files: Path, *, repo_id: str, stage: Path, hub_cache: Path) ->
     (repo / "refs" / "main").write_text(commit)
     publish_repository(repo, hub_cache=hub_cache)
     return repo_folder(hub_cache, repo_id) / "snapshots" / commit
+
+
+def is_published(repo: Path) -> bool:
+    """Return whether every snapshot of a repository was made by `publish_files`, on any machine.
+
+    The name of such a snapshot follows from its files; that of one from the Hub does not.
+    """
+    try:
+        snapshots = list((repo / "snapshots").iterdir())
+        return all(_commit_of(_blobs(snapshot)) == snapshot.name for snapshot in snapshots)
+    except OSError:
+        return False
 
 
 def publish_repository(staged: Path, *, hub_cache: Path) -> None:
@@ -139,6 +151,15 @@ def publish_repository(staged: Path, *, hub_cache: Path) -> None:
         if not target.is_dir():
             raise
         _merge(staged, target)
+
+
+def _commit_of(names: Mapping[str, str]) -> str:
+    """Return the name of the snapshot that holds files, by their names and blobs."""
+    return hashlib.sha1(repr(sorted(names.items())).encode()).hexdigest()
+
+
+def _blobs(snapshot: Path) -> dict[str, str]:
+    return {path.name: path.readlink().name for path in snapshot.iterdir()}
 
 
 def _merge(staged: Path, target: Path) -> None:
