@@ -134,7 +134,7 @@ def _factors(gguf: GgufFile, name: str, rotary: int) -> Array:
         raise refusal(gguf, f"has no tensor {name!r}")
     if entry.shape != (rotary // 2,):
         raise refusal(gguf, f"has tensor {name!r} as {entry.shape}, not {(rotary // 2,)}")
-    values = floats(entry, gguf.read(entry))[0].astype(np.float64)
-    if not (values > 0).all():
+    values: Array = floats(entry, gguf.read(entry))[0].astype(np.float64)
+    if not bool((values > 0).all()):
         raise refusal(gguf, f"has numbers in {name!r} that are not positive")
     return values
