@@ -19,6 +19,7 @@ from scripts.docs.terminal import COLUMNS, LINES, Press, run_in_terminal
 from scripts.docs.training import add_kept_adapter, add_rows, add_starter_adapter
 from tests.core.upload.hub import UploadHub
 from tests.fakehub import weights
+from tests.ggufs import tiny_llama
 from tests.processes import NOWHERE, serving
 
 _USER = "/home/ada"  # what the folder that a scene plays in is called in its picture
@@ -76,6 +77,10 @@ SCENES = (
         verb="download",
         commands=("mlxbun download acme/Pond-1M --dry-run", "mlxbun download acme/Pond-1M"),
         steady=False,
+    ),
+    Scene(
+        verb="import",
+        commands=("mlxbun import Brook-1M.Q4_0.gguf", "mlxbun ls Brook"),
     ),
     Scene(
         verb="fit",
@@ -167,6 +172,8 @@ def _set_stage(scene: Scene, home: Path, hub: UploadHub) -> dict[str, str]:
         shutil.copytree(_STARTER, cache / _STARTER.name, symlinks=True)
     else:
         add_library(cache)
+    if scene.verb == "import":
+        tiny_llama().write(home / "Brook-1M.Q4_0.gguf")
     if scene.verb == "upload":
         add_adapter(home / "notes-lora")
     if scene.verb == "train":

@@ -20,6 +20,7 @@ from scripts.docs.verbs import read_app
 from tests.core.train.runs import sums, write_rows
 from tests.core.upload.hub import UploadHub
 from tests.fakehub import Fault, weights
+from tests.ggufs import tiny_llama
 from tests.jsondocs import EVERY, FAILED, check_object, leaves, objects_in, page
 from tests.processes import SCRIPT, environ_of, mlxbun, wait_until
 from tests.tiny import make_model
@@ -131,6 +132,8 @@ def _run_offline(recorder: Recorder) -> None:
     run("bench", "./tiny", "--prompts", "16", "--rows", "1", "--tokens", "4", "--repeats", "2")
     run("bench", "history")
     run("upload", "lora", "--to", "ada/lora", "--dry-run")
+    tiny_llama().write(recorder.home / "tiny.gguf")
+    run("import", "tiny.gguf")
 
 
 def _run_training(recorder: Recorder) -> None:

@@ -153,11 +153,11 @@ def write(prepared: Prepared, folder: Path, *, on_progress: OnProgress = ignore_
         for one in prepared.stored:
             for name, (dtype, shape) in one.arrays.items():
                 writer.reserve(name, dtype, shape)
-            for parts in pieces(prepared.gguf, one):
+            for read, parts in pieces(prepared.gguf, one):
                 for name, array in parts.items():
                     writer.put(name, array)
-            done += one.entry.size
-            on_progress(Progress(task=task, done=done, total=total))
+                done += read
+                on_progress(Progress(task=task, done=done, total=total))
 
 
 def _text(content: Any) -> str:

@@ -25,6 +25,7 @@ MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 MAX_ITEMS = 2**22  # entries of one table or array; the largest vocabularies have 2**18
 MAX_TEXT = 2**24  # bytes of one string
+MAX_HEADER = 2**27  # bytes before the tensors; the largest vocabularies take some 2**24
 MAX_NAME = 256  # characters of a tensor's name; the format allows 64
 HINT = "Fetch the file again, or choose another one."
 
@@ -205,6 +206,8 @@ class _Reader:
         return BadModelFiles(f"{self.path.name} {what}.", hint=HINT)
 
     def take(self, count: int) -> bytes:
+        if self.position + count > MAX_HEADER:
+            raise self.bad(f"is damaged: its header takes more than {MAX_HEADER} bytes")
         data = self._file.read(count) if count <= self.size - self.position else b""
         if len(data) != count:
             raise self.bad("is cut short: it ends within its header")

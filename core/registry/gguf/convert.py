@@ -90,8 +90,8 @@ def settle(gguf: GgufFile, plan: Mapping[str, Target], wishes: Wishes) -> tuple[
     return stored, usual
 
 
-def pieces(gguf: GgufFile, stored: Stored) -> Iterator[dict[str, Array]]:
-    """Yield the arrays of a tensor by rows, under their full names.
+def pieces(gguf: GgufFile, stored: Stored) -> Iterator[tuple[int, dict[str, Array]]]:
+    """Yield the arrays of a tensor by rows, under their full names, and the bytes read for them.
 
     Raises:
         BadModelFiles: numbers in it are out of range.
@@ -105,12 +105,11 @@ def pieces(gguf: GgufFile, stored: Stored) -> Iterator[dict[str, Array]]:
         else:
             values = floats(entry, data) - np.float32(target.shift)
             parts = _requantized(values, stored) if stored.packing else _plain(values, stored)
-        yield {
-            f"{target.path}.{part}": _usual_order(
-                array, target.heads and entry.rows // target.heads
-            )
-            for part, array in parts.items()
+        head = entry.rows // target.heads if target.heads else None
+        ordered = {
+            f"{target.path}.{part}": _usual_order(array, head) for part, array in parts.items()
         }
+        yield len(data), ordered
 
 
 def _usual_type(kinds: Mapping[str, TensorEntry]) -> str:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 2, 3, 4, 6
 MAX_PIECE = 1024  # characters of one token; the longest in use are near 128
+MAX_LETTERS = 2**23  # characters of all tokens; the largest vocabularies have some 2**21
 
 # Control tokens that end a turn or a text, whatever the file calls its one end token.
 _ENDINGS = frozenset({"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>",
@@ -108,6 +109,8 @@ def _read_vocabulary(gguf: GgufFile, rows: int) -> Vocabulary:
         raise _refuse(gguf, "names a token twice")
     if max(map(len, tokens), default=0) > MAX_PIECE:
         raise _refuse(gguf, f"has a token of more than {MAX_PIECE} characters")
+    if sum(map(len, tokens)) > MAX_LETTERS:
+        raise _refuse(gguf, f"has tokens of more than {MAX_LETTERS} characters together")
     kinds = gguf.metadata.get("tokenizer.ggml.token_type", ())
     if not isinstance(kinds, tuple) or len(kinds) not in (0, len(tokens)):
         raise _refuse(gguf, "has another number of token kinds than of tokens")
