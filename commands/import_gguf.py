@@ -157,7 +157,7 @@ def _tell(prepared: Prepared, console: Console) -> None:
     """List what becomes of each kind of weights."""
     for found in prepared.outcomes:
         plural = "tensor" if found.tensors == 1 else "tensors"
-        size = format_bytes(found.size)
+        size = format_bytes(found.size_bytes)
         console.note(f"{found.kind}: {found.tensors} {plural} as {found.stored}, {size}")
         if found.reason != "kept":
             console.note(f"  {found.reason}")

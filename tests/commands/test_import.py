@@ -32,7 +32,7 @@ def test_from_a_file_to_an_answer(place: Path, tmp_path: Path) -> None:
     assert done.stdout == "local/tiny\n", done.stderr
     assert "Q4_0: 14 tensors as 4-bit g32" in done.stderr
     listed = json.loads(mlxbun("ls", "--json", environ=environ).stdout)["models"]
-    assert [(model["name"], model["supported"]) for model in listed] == [("local/tiny", True)]
+    assert [(model["id"], model["supported"]) for model in listed] == [("local/tiny", True)]
     answer = mlxbun(
         "generate", "local/tiny", "hello", "--max-tokens", "4", "--blas", "off", environ=environ
     )

@@ -45,8 +45,8 @@ class Outcome:
     """`kept`, or what is done to them and why."""
     tensors: int
     """How many they are."""
-    size: int
-    """Bytes that they take then."""
+    size_bytes: int
+    """What they take then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +82,11 @@ class Prepared:
                 stored=label,
                 reason=reason,
                 tensors=len(group),
-                size=sum(one.size for one in group),
+                size_bytes=sum(one.size for one in group),
             )
             for (kind, label, reason), group in groups.items()
         ]
-        return sorted(found, key=lambda outcome: -outcome.size)
+        return sorted(found, key=lambda outcome: -outcome.size_bytes)
 
 
 def import_gguf(source: Path, folder: Path, *, on_progress: OnProgress = ignore_progress) -> None:

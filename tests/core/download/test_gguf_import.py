@@ -147,7 +147,7 @@ def test_a_folder_appears_under_its_name(file: Path, tmp_path: Path) -> None:
         ("Tiny.Q4_K_M.gguf", None, "local/Tiny.Q4_K_M"),
         ("Tiny-Q8_0-00002-of-00003.gguf", None, "local/Tiny-Q8_0"),
         ("a model -- of mine (1).gguf", None, "local/a-model-of-mine-1"),
-        ("..gguf", None, "local/gguf"),
+        ("..gguf", None, "local/model"),
         ("ü.gguf", None, "local/model"),
         ("x" * 120 + ".gguf", None, "local/" + "x" * 96),
         ("x.gguf", "mine", "local/mine"),

@@ -64,12 +64,57 @@ def test_another_version(tmp_path: Path) -> None:
         struct.pack("<QQQ1sIQIQ", 1, 0, 1, b"t", 1, 32, 0, 2**63),  # an offset beyond the end
         struct.pack("<QQQ1sIQIQ", 1, 0, 1, b"t", 1, 0, 0, 0),  # a tensor of nothing
         struct.pack("<QQQ1sIQIQ", 1, 0, 1, b"t", 1, 31, 8, 0),  # a block cut in two
+        struct.pack("<QQQ1sIQIQ", 1, 0, 1, b"t", 1, 1, 0, 4),  # an offset that is not aligned
+        struct.pack(
+            "<QQQ1sIQIQQ1sIQIQ", 2, 0, 1, b"t", 1, 16, 0, 0, 1, b"u", 1, 8, 0, 32
+        ),  # overlap
     ],
 )
 def test_numbers_that_lie(tail: bytes, tmp_path: Path) -> None:
     path = tmp_path / "x.gguf"
     path.write_bytes(b"GGUF" + struct.pack("<I", 3) + tail + bytes(64))
     _refused(path, tmp_path)
+
+
+def test_tensors_that_overlap_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.gguf"
+    rows = struct.pack("<Q1sIQIQ", 1, b"t", 1, 16, 0, 0) + struct.pack(
+        "<Q1sIQIQ", 1, b"u", 1, 8, 0, 32
+    )
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 2, 0) + rows + bytes(128))
+    assert "'t' and 'u' overlap" in _refused(path, tmp_path)
+
+
+def test_a_header_without_end(tmp_path: Path) -> None:
+    """Room on the disk costs a stranger nothing: a sparse file is as long as its author likes."""
+    path = tmp_path / "x.gguf"
+    head = b"GGUF" + struct.pack("<IQQ", 3, 0, 40)
+    with path.open("wb") as file:
+        file.write(head)
+        for number in range(40):
+            file.write(struct.pack("<Q2sIIQ", 2, b"%02d" % number, 9, 10, 2**20))
+            file.seek(2**23, 1)
+        file.truncate(2**33)
+    assert "header takes more than" in _refused(path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("m-00001-of-00000.gguf", "claims 0 files"),
+        ("m-00001-of-99999.gguf", "claims 99999 files"),
+        ("m-00003-of-00004.gguf", "m-00001-of-00004.gguf and 2 more is missing"),
+    ],
+)
+def test_numbers_of_files_that_lie(name: str, named: str, tmp_path: Path) -> None:
+    tiny_llama().write(tmp_path / name)
+    assert named in _refused(tmp_path / name, tmp_path)
+
+
+def test_a_tensor_in_two_files_of_a_model(tmp_path: Path) -> None:
+    for number in (1, 2):
+        tiny_llama().write(tmp_path / f"m-0000{number}-of-00002.gguf")
+    assert "a second time" in _refused(tmp_path / "m-00001-of-00002.gguf", tmp_path)
 
 
 def test_a_kind_of_tensor_that_is_not_read_is_named(tmp_path: Path) -> None:
