@@ -25,7 +25,7 @@ MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 MAX_ITEMS = 2**22  # entries of one table or array; the largest vocabularies have 2**18
 MAX_TEXT = 2**24  # bytes of one string
-MAX_HEADER = 2**27  # bytes before the tensors; the largest vocabularies take some 2**24
+MAX_HEADER = 2**26  # bytes before the tensors; the largest vocabularies take some 2**24
 MAX_NAME = 256  # characters of a tensor's name; the format allows 64
 HINT = "Fetch the file again, or choose another one."
 

@@ -24,7 +24,7 @@ LINES = [
     "The quick brown fox jumps over the lazy dog; it's 12345 o'clock, isn't it?",
     "def main(argv):\n    return {'a': 1, 'b': [2, 3]}  # 100% done!\n\n",
     "Größe, naïve café, Ünïcödé — “quotes” … and ¿qué?",
-    "日本語のテキスト、中文文本，한국어 텍스트。",
+    "日本語のテキスト、中文文本、한국어 텍스트。",
     "CamelCaseWords HTTPServer iPhone USA's WE'LL they'll",
     "path/to/file.txt https://example.org/?q=1&r=2 \t tabs   and  spaces ",
     "👩‍👩‍👧 emoji 🎉🎉 e\u0301 combined \u200b zero",
