@@ -10,6 +10,7 @@ a job whose process is gone that it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -245,19 +246,13 @@ def folders() -> Iterator[Candidate]:
 
 
 def gguf_files(incomplete: str) -> Iterator[Candidate]:
-    """Yield the GGUF files in a folder, and its folders; else files."""
+    """Yield the GGUF files in the folder that the word names; else files and folders."""
     from pathlib import Path
 
     start, slash, _ = incomplete.rpartition("/")
-    try:
-        found = sorted(Path(start + slash).expanduser().iterdir())
-        for path in found:
-            if path.is_dir() and not path.name.startswith("."):
-                yield f"{start}{slash}{path.name}/"
-            elif path.suffix.lower() == ".gguf":
-                yield f"{start}{slash}{path.name}"
-    except (OSError, ValueError, RuntimeError):
-        pass
+    with suppress(OSError, ValueError, RuntimeError):
+        names = sorted(path.name for path in Path(start + slash).expanduser().iterdir())
+        yield from (start + slash + name for name in names if name.lower().endswith(".gguf"))
     yield FILES
 
 

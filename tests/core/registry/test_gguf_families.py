@@ -116,6 +116,17 @@ def test_what_mlx_packs_alike_stays_packed(kind: str, tmp_path: Path) -> None:
     assert quantization["bits"] == (4 if kind == "MXFP4" else int(kind[1]))
 
 
+@pytest.mark.parametrize(("most", "other"), [("MXFP4", "Q8_0"), ("Q5_1", "MXFP4")])
+def test_forms_of_two_modes_in_one_model(most: str, other: str, tmp_path: Path) -> None:
+    model = random_model("llama")
+    written, others = as_gguf("llama", model, most), as_gguf("llama", model, other)
+    written.tensors["token_embd.weight"] = others.tensors["token_embd.weight"]
+    name = "model.embed_tokens.weight"
+    written.meant[name] = others.meant[name]
+    loaded = _loaded(written, tmp_path)
+    np.testing.assert_allclose(_logits(loaded), _meaning(model, written), atol=1e-4, rtol=1e-4)
+
+
 def test_what_mlx_cannot_pack_is_unpacked_and_says_so(tmp_path: Path) -> None:
     prepared = prepare(as_gguf("qwen3", random_model("qwen3"), "Q4_K").write(tmp_path / "t.gguf"))
     fates = {found.kind: (found.stored, found.reason) for found in prepared.outcomes}
