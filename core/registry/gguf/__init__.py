@@ -118,7 +118,7 @@ def prepare(source: Path, wishes: Wishes | None = None) -> Prepared:
     plan = targets(gguf, family, size)
     config = build_config(gguf, family, size)
     tokenizer = build_tokenizer(gguf, rows=size.vocabulary, context=size.context)
-    stored, dtype = settle(gguf, plan, wishes or Wishes())
+    stored, dtype = settle(gguf, plan, wishes or Wishes(), wide=family.wide)
     config["torch_dtype"] = dtype
     if packings := {one.target.path: one.packing for one in stored if one.packing}:
         config["quantization"] = quantization_config(packings)
@@ -130,7 +130,7 @@ def prepare(source: Path, wishes: Wishes | None = None) -> Prepared:
         stored=stored,
         files={name: _text(content) for name, content in files.items()},
         model_type=family.model_type,
-        notes=tuple(_notes(gguf, stored, dtype)),
+        notes=tuple(_notes(gguf, stored, dtype, wide=family.wide)),
     )
 
 
@@ -166,18 +166,19 @@ def _text(content: Any) -> str:
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 
 
-def _notes(gguf: GgufFile, stored: Sequence[Stored], dtype: str) -> list[str]:
+def _notes(gguf: GgufFile, stored: Sequence[Stored], dtype: str, *, wide: bool) -> list[str]:
     notes = []
-    wide = [one for one in stored if one.packing is None and one.dtype not in (dtype, "float32")]
-    if full := [one for one in stored if one.packing is None and one.dtype == "float32"]:
+    odd = {one.dtype for one in stored if one.packing is None and one.dtype != dtype}
+    for other in sorted(odd):
+        count = sum(one.packing is None and one.dtype == other for one in stored)
         notes.append(
-            f"{len(full)} tensors stay float32, because {dtype} does not hold all their numbers;"
+            f"{count} tensors stay {other}, because {dtype} does not hold all their numbers;"
             f" --dtype {dtype} rounds them and makes the model faster."
         )
-    if wide:
+    if wide and dtype == "float16":
         notes.append(
-            f"{len(wide)} tensors stay {wide[0].dtype}, because {dtype} does not hold all their"
-            f" numbers; --dtype {dtype} rounds them and makes the model faster."
+            "Models of this architecture can leave float16's range; if answers turn out as noise,"
+            " import with --dtype bfloat16."
         )
     if LONG in gguf.tensors:
         notes.append("mlx-lm uses the rotary factors for long contexts at every length.")

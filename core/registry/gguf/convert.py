@@ -73,17 +73,25 @@ class Stored:
         return sum(tensor_size(*form) for form in self.arrays.values())
 
 
-def settle(gguf: GgufFile, plan: Mapping[str, Target], wishes: Wishes) -> tuple[list[Stored], str]:
+def settle(
+    gguf: GgufFile, plan: Mapping[str, Target], wishes: Wishes, *, wide: bool
+) -> tuple[list[Stored], str]:
     """Return how the tensors are stored, in the file's order, and the model's 16-bit type.
 
     Reads plain numbers as far as it takes to find one that the 16-bit type does not hold.
+
+    Args:
+        gguf: the file.
+        plan: where its tensors go.
+        wishes: what the caller asks for.
+        wide: the model's activations may leave float16's range.
 
     Raises:
         BadModelFiles: plain numbers in the file are not finite.
         BackendMissing: the package `gguf` is not installed, and is needed.
     """
     kinds = {name: gguf.tensors[name] for name in plan}
-    usual = wishes.dtype or _usual_type(kinds)
+    usual = wishes.dtype or _usual_type(kinds, wishes, wide=wide)
     stored = [_settled(gguf, kinds[name], plan[name], wishes, usual) for name in plan]
     if any(one.entry.kind not in PLAIN and one.reason != "kept" for one in stored):
         check_reader()
@@ -112,14 +120,18 @@ def pieces(gguf: GgufFile, stored: Stored) -> Iterator[tuple[int, dict[str, Arra
         yield len(data), ordered
 
 
-def _usual_type(kinds: Mapping[str, TensorEntry]) -> str:
-    """Return the type of scales; where nothing is packed, that of most numbers."""
-    sizes = {"F16": 0, "BF16": 0}
-    for entry in kinds.values():
-        if entry.kind not in PLAIN:
-            return "float16"
-        sizes[entry.kind] = sizes.get(entry.kind, 0) + entry.size
-    return "bfloat16" if sizes["BF16"] > sizes["F16"] else "float16"
+def _usual_type(kinds: Mapping[str, TensorEntry], wishes: Wishes, *, wide: bool) -> str:
+    """Return the type of the scales that are kept; where none are, one that suits the model."""
+    blocks = [entry for entry in kinds.values() if entry.kind not in PLAIN]
+    if any(_why_not_kept(entry, wishes) is None for entry in blocks):
+        return "float16"
+    sizes = {
+        kind: sum(entry.size for entry in kinds.values() if entry.kind == kind)
+        for kind in ("F16", "BF16")
+    }
+    if not blocks and sizes["F16"] != sizes["BF16"]:
+        return "bfloat16" if sizes["BF16"] > sizes["F16"] else "float16"
+    return "bfloat16" if wide else "float16"
 
 
 def _settled(

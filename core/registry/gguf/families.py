@@ -68,6 +68,8 @@ class Family:
     """Whether a part of each head may be rotated alone."""
     may_untie: bool = True
     """Whether the output may have a matrix of its own."""
+    wide: bool = False
+    """Whether its activations may leave float16's range."""
     scalings: tuple[str, ...] = ("linear", "yarn")
     """Rules of rotary scaling that mlx-lm has for it."""
 
@@ -97,6 +99,7 @@ FAMILIES = {
         class_name="Gemma2ForCausalLM",
         block=_GEMMA_BLOCK,
         norm_shift=1,
+        wide=True,
         may_untie=False,
         scalings=(),
     ),
@@ -105,6 +108,7 @@ FAMILIES = {
         class_name="Gemma3ForCausalLM",
         block={**_GEMMA_BLOCK, **_HEAD_NORMS},
         norm_shift=1,
+        wide=True,
         scalings=("linear",),
     ),
     "phi3": Family(

@@ -65,12 +65,17 @@ def test_every_kind_in_every_family(arch: str, kind: str, tmp_path: Path) -> Non
 def _check_meaning(arch: str, kind: str, tmp_path: Path) -> None:
     model = random_model(arch)
     written = as_gguf(arch, model, kind)
-    if kind not in (*PACKED, "F32", "F16", "BF16"):  # stored as float16
+    loaded = _loaded(written, tmp_path)
+    if kind not in (*PACKED, "F32", "F16", "BF16"):
+        config = json.loads((tmp_path / "model" / "config.json").read_text())
+        dtype = getattr(mx, config["torch_dtype"])
+        assert (dtype == mx.bfloat16) == arch.startswith("gemma")
         written.meant = {
-            name: value.astype(np.float16).astype(np.float32) if value.ndim > 1 else value
+            name: np.array(mx.array(value).astype(dtype).astype(mx.float32))
+            if value.ndim > 1
+            else value
             for name, value in written.meant.items()
         }
-    loaded = _loaded(written, tmp_path)
     np.testing.assert_allclose(_logits(loaded), _meaning(model, written), atol=1e-4, rtol=1e-4)
 
 
@@ -179,6 +184,15 @@ def test_a_bfloat16_file_stays_one(tmp_path: Path) -> None:
     fates = {(found.kind, found.stored) for found in prepared.outcomes}
     assert fates == {("BF16", "bfloat16"), ("F32", "float32")}
     assert "--dtype bfloat16" in prepared.notes[0]
+
+
+def test_gemma_in_float16_comes_with_a_warning(tmp_path: Path) -> None:
+    written = as_gguf("gemma2", random_model("gemma2"), "Q8_0")
+    prepared = prepare(written.write(tmp_path / "t.gguf"))
+    assert "float16's range" in prepared.notes[-1]
+    without = prepare(tmp_path / "t.gguf", Wishes(dequantize=True))
+    assert json.loads(without.files["config.json"])["torch_dtype"] == "bfloat16"
+    assert not any("float16's range" in note for note in without.notes)
 
 
 def test_values_beyond_float16_are_refused_with_a_way_out(tmp_path: Path) -> None:
