@@ -120,7 +120,9 @@ def build_config(gguf: GgufFile, family: Family, size: Dimensions) -> dict[str, 
         BadModelFiles: a feature that mlx-lm does not have for the family, or numbers out of range.
     """
     _refuse_features(gguf)
-    config = {
+    own = {"llama": _llama, "gemma2": _gemma2, "gemma3": _gemma3, "phi3": _phi3}
+    add = own.get(architecture(gguf))
+    return {
         "architectures": [family.class_name],
         "model_type": family.model_type,
         "hidden_size": size.hidden,
@@ -135,11 +137,9 @@ def build_config(gguf: GgufFile, family: Family, size: Dimensions) -> dict[str, 
         **rope_config(gguf, family, size),
         "hidden_act": "silu",
         "attention_bias": bool(family.biases),
+        **(add(gguf, size) if add else {}),
         "tie_word_embeddings": "output.weight" not in gguf.tensors,
     }
-    own = {"llama": _llama, "gemma2": _gemma2, "gemma3": _gemma3, "phi3": _phi3}
-    add = own.get(architecture(gguf))
-    return {**config, **add(gguf, size)} if add else config
 
 
 def _refuse_features(gguf: GgufFile) -> None:
