@@ -131,9 +131,10 @@ def is_published(repo: Path) -> bool:
     """
     try:
         snapshots = list((repo / "snapshots").iterdir())
-        return all(_commit_of(_blobs(snapshot)) == snapshot.name for snapshot in snapshots)
+        made = [_commit_of(_blobs(snapshot)) == snapshot.name for snapshot in snapshots]
     except OSError:
         return False
+    return bool(made) and all(made)
 
 
 def publish_repository(staged: Path, *, hub_cache: Path) -> None:
