@@ -22,7 +22,7 @@ from tests.ggufs import tiny_llama
 
 
 def _import(path: Path, cache: Path, wishes: Wishes | None = None, **more: Any) -> Path:
-    settings = {"repo_id": "local/tiny", "on_progress": ignore_progress} | more
+    settings: dict[str, Any] = {"repo_id": "local/tiny", "on_progress": ignore_progress} | more
     wishes = wishes or Wishes()
     done = import_into_cache(prepare(path, wishes), wishes, hub_cache=cache, **settings)
     return done.folder

@@ -43,19 +43,15 @@ def test_bfloat16_comes_as_its_bits(tmp_path: Path) -> None:
     assert found["x"].tolist() == [1.0, -2.0]
 
 
-def test_a_piece_too_many_or_too_few_is_a_mistake(tmp_path: Path) -> None:
-    with (
-        pytest.raises(ValueError, match="more bytes"),
-        _writer(tmp_path / "x.safetensors") as writer,
-    ):
-        writer.reserve("x", "float32", (2,))
-        writer.put("x", np.zeros(3, np.float32))
-    with (
-        pytest.raises(ValueError, match="4 of 8 bytes"),
-        _writer(tmp_path / "y.safetensors") as writer,
-    ):
-        writer.reserve("y", "float32", (2,))
-        writer.put("y", np.zeros(1, np.float32))
+@pytest.mark.parametrize(("numbers", "said"), [(3, "more bytes"), (1, "4 of 8 bytes")])
+def test_a_piece_too_many_or_too_few_is_a_mistake(numbers: int, said: str, tmp_path: Path) -> None:
+    def write() -> None:
+        with _writer(tmp_path / "x.safetensors") as writer:
+            writer.reserve("x", "float32", (2,))
+            writer.put("x", np.zeros(numbers, np.float32))
+
+    with pytest.raises(ValueError, match=said):
+        write()
 
 
 def test_sizes() -> None:
