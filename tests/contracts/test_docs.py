@@ -28,7 +28,8 @@ from scripts.docs.verbs import Verb, read_app
 _, VERBS = read_app()
 STEADY = [scene for scene in SCENES if scene.steady]
 # Options that are called like a setting and are none.
-_OTHERS = {("fit", "batch"), ("fuse", "adapter"), ("generate", "grammar"), ("ls", "thinking")}
+_OTHERS = {("fit", "batch"), ("fuse", "adapter"), ("generate", "grammar"), ("import", "dequantize"),
+           ("ls", "thinking")}  # fmt: skip
 
 
 def _commands(group: Any = None) -> list[Any]:
