@@ -13,6 +13,7 @@
     ├── BadModelFiles          a model folder that cannot be loaded
     ├── DownloadFailed         a transfer that did not end well
     ├── UploadFailed           the Hub did not take what was sent, or there was no way to it
+    ├── ProofFailed            a model that measures worse than its limits, or than it claims
     ├── StoreCorrupt           a file of ours that cannot be read
     └── EngineFailed           the engine could not answer
         ├── QueueFull          too many requests wait already
@@ -132,6 +133,10 @@ class DownloadFailed(MlxbunError):
 
 class UploadFailed(MlxbunError):
     """An upload that did not end well; what the Hub has is not sent again by the next call."""
+
+
+class ProofFailed(MlxbunError):
+    """A model that measures worse than the limits it was given, or other than its table claims."""
 
 
 class StoreCorrupt(MlxbunError):

@@ -58,6 +58,10 @@ class EvalFigure:
     """On what: a data set, a split. None: not told."""
     base_value: float | None = None
     """The same of the base model; None: not measured."""
+    uniform_value: float | None = None
+    """The same of a uniform quantization of this size; None: not measured."""
+    error: float | None = None
+    """Standard error of `value`; None: not known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,6 +191,8 @@ def _figure(entry: Any) -> EvalFigure:
         unit=_text(entry, "unit"),
         data=_text(entry, "data"),
         base_value=_number(entry, "base_value"),
+        uniform_value=_number(entry, "uniform_value"),
+        error=_number(entry, "error"),
     )
 
 

@@ -21,6 +21,7 @@ from commands.chat import chat
 from commands.config import config_app
 from commands.doctor import doctor
 from commands.download import download
+from commands.eval import evaluate
 from commands.fit import fit
 from commands.fuse import fuse
 from commands.gc import gc
@@ -28,6 +29,7 @@ from commands.generate import generate
 from commands.import_gguf import import_gguf
 from commands.jobs import jobs_app
 from commands.ls import ls
+from commands.perplexity import perplexity
 from commands.ps import ps
 from commands.serve import serve
 from commands.stop import stop
@@ -88,12 +90,14 @@ for verb in (
     train,
     fuse,
     bench,
+    perplexity,
     ps,
     stop,
     doctor,
 ):
     # A keyword of Python is the name of one.
     app.command("import" if verb is import_gguf else None, cls=Verb)(verb)
+app.command("eval", cls=Verb)(evaluate)
 app.add_typer(adapters_app, name="adapters")
 app.add_typer(jobs_app, name="jobs")
 app.add_typer(config_app, name="config")

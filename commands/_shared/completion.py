@@ -75,6 +75,12 @@ def first_model(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
         yield from models(ctx, incomplete)
 
 
+def two_models(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
+    """Yield models for the first two words."""
+    if len(ctx.params.get("words") or []) < 2:
+        yield from models(ctx, incomplete)
+
+
 def bench_words(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
     """Yield a model, or `history` and a model."""
     before = ctx.params.get("words") or []

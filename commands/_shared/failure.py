@@ -23,6 +23,7 @@ EXIT_CODES: dict[type[errors.MlxbunError], int] = {
     errors.BadModelFiles: 7,
     errors.DownloadFailed: 6,
     errors.UploadFailed: 6,
+    errors.ProofFailed: 11,
     errors.StoreCorrupt: 1,
     errors.EngineFailed: 8,
     errors.QueueFull: 8,
@@ -42,6 +43,7 @@ MEANINGS: dict[int, str] = {
     8: "the engine could not answer",
     9: "the engine was lost: start it again",
     10: "the same work is under way already",
+    11: "a model measures worse than its limits, or other than its table claims",
     130: "interrupted by Ctrl-C",
     141: "the reader of the output went away before its end",
 }

@@ -41,6 +41,7 @@ STATUSES: dict[type[errors.MlxbunError], int] = {
     errors.BadModelFiles: 500,
     errors.DownloadFailed: 502,
     errors.UploadFailed: 502,
+    errors.ProofFailed: 422,
     errors.StoreCorrupt: 500,
     errors.EngineFailed: 500,
     errors.QueueFull: 429,

@@ -19,7 +19,7 @@ from core.download.names import MAIN, parse_name
 from core.download.space import check_free_space
 from core.errors import UsageProblem
 from core.provenance import Origin, Provenance, Value, is_repo_id, write_provenance
-from core.registry.cache import is_published, publish_files, repo_folder, staging_folder
+from core.registry.cache import own_snapshots, publish_files, repo_folder, staging_folder
 from core.registry.gguf import Prepared, Wishes, write
 from core.registry.gguf.container import plain_stem
 from core.registry.names import repository_name
@@ -72,12 +72,23 @@ def check_place(repo_id: str, *, hub_cache: Path) -> None:
     Raises:
         UsageProblem: the cache has a repository of that name that came from elsewhere.
     """
-    repo = repo_folder(hub_cache, repo_id)
-    if repo.exists() and not is_published(repo):
+    if not _is_ours(repo_folder(hub_cache, repo_id)):
         raise UsageProblem(
-            f"{repo_id} is in the cache already, and was not imported.",
+            f"{repo_id} is in the cache already, and was not made on this machine.",
             hint="Choose another name with --name ORG/NAME.",
         )
+
+
+def _is_ours(repository: Path) -> bool:
+    """Return whether a repository is not there, or holds nothing but what was made here."""
+    if not repository.exists():
+        return True
+    own = own_snapshots(repository)
+    try:
+        names = [path.name for path in (repository / "snapshots").iterdir()]
+    except OSError:
+        return False
+    return bool(names) and own.issuperset(names)
 
 
 def import_into_cache(
@@ -103,7 +114,7 @@ def import_into_cache(
         files.mkdir()
         write(prepared, files, on_progress=on_progress)
         write_provenance(files, _provenance(prepared, wishes))
-        folder = publish_files(files, repo_id=repo_id, stage=stage, hub_cache=hub_cache)
+        folder = publish_files(files, repo_id=repo_id, stage=stage, hub_cache=hub_cache, own=True)
     return Imported(name=repo_id, folder=folder)
 
 

@@ -54,8 +54,10 @@ class Blocks:
         """
         self.model = model
         row = row_of(model)
+        before = model.parameters()
         some = [*row[:tried], *[_passing] * len(row[tried:])] if tried else list(row)
         try:
+            widen(model)  # MLX has no mixtures of experts in 16 bits on CPUs
             with standing(row, some):
                 self._split: Split = split_model(model)
                 self._try(len(row) if tried is None else tried)
@@ -63,6 +65,8 @@ class Blocks:
             raise
         except Exception as problem:  # foreign code, called in a way it may not know
             raise NotARowError(_clause(problem)) from problem
+        finally:
+            model.update(before)
 
     @property
     def layers(self) -> list[Any]:
@@ -135,6 +139,18 @@ class Blocks:
         found, expected = self.head(self.finish(states)), self.model(tokens)
         if not bool(mx.allclose(found, expected, rtol=1e-4, atol=1e-4).item()):
             raise NotARowError("layer by layer it computes something else than as a whole")
+
+
+def widen(module: nn.Module) -> None:
+    """Make a module compute in float32, lazily; its arrays in other types are let go of."""
+    module.update(
+        tree_map(
+            lambda each: (
+                each.astype(mx.float32) if mx.issubdtype(each.dtype, mx.floating) else each
+            ),
+            module.parameters(),
+        )
+    )
 
 
 def _passing(hidden: mx.array, *_args: Any, **_more: Any) -> mx.array:

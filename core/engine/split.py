@@ -16,6 +16,8 @@ Head = Callable[[mx.array], mx.array]
 """Hidden states [N, D] to logits [N, V]."""
 
 _PROBE = 5  # tokens that the split is checked with
+_CHUNK_BYTES = 16 * 10**6
+_LEAST_CHUNK = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +60,11 @@ def split_model(model: Any) -> Split:
     return Split(body=model, head=_same, layers=row_of(model), known=False, vocabulary=vocabulary)
 
 
+def chunk_tokens(vocabulary: int) -> int:
+    """Return how many tokens' float32 logits take 16 MB."""
+    return max(_LEAST_CHUNK, _CHUNK_BYTES // (4 * vocabulary))
+
+
 def row_of(model: Any) -> list[Any]:
     """Return the list of layers that a model goes through."""
     layers = getattr(
@@ -81,10 +88,20 @@ def _heads(owner: Any, inner: Any) -> list[Head]:
     if "lm_head" in owner:
         linear.append(owner.lm_head)
     if "embed_tokens" in inner:
-        linear.append(inner.embed_tokens.as_linear)
+        linear.append(_tied(inner))
     args = getattr(owner, "args", None)
     after = [_same, *_scalings(args)]
     return [_then(first, second) for first in linear for second in after]
+
+
+def _tied(inner: Any) -> Head:
+    """Return the embedding as a head; its method is looked up at each call, as a module's is."""
+
+    def head(hidden: mx.array) -> mx.array:
+        found: mx.array = inner.embed_tokens.as_linear(hidden)
+        return found
+
+    return head
 
 
 def _scalings(args: Any) -> list[Head]:

@@ -47,4 +47,29 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         ) WITHOUT ROWID
         """,
     ),
+    (
+        """
+        CREATE TABLE evaluation (
+            id INTEGER PRIMARY KEY,
+            measured_at TEXT NOT NULL,
+            model_id TEXT NOT NULL,
+            revision TEXT NOT NULL,
+            original_id TEXT NOT NULL,
+            original_revision TEXT NOT NULL,
+            machine TEXT NOT NULL,
+            heldout TEXT NOT NULL,
+            bits_per_weight REAL NOT NULL,
+            size_bytes INTEGER NOT NULL,
+            perplexity REAL NOT NULL,
+            original_perplexity REAL NOT NULL,
+            kl REAL NOT NULL,
+            agreement REAL NOT NULL,
+            mlx TEXT NOT NULL,
+            mlx_lm TEXT NOT NULL,
+            mlxbun TEXT NOT NULL,
+            found TEXT NOT NULL
+        )
+        """,
+        "CREATE INDEX evaluation_by_model ON evaluation (model_id, measured_at)",
+    ),
 )

@@ -145,6 +145,48 @@ class Run:
         return next((f for f in self.figures if f.kind == kind and f.size == size), None)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """One model measured against its original."""
+
+    model_id: str
+    """Repo id, or the folder's name."""
+    revision: str
+    """As `Run.revision`."""
+    original_id: str
+    """The original's repo id, or its folder's name."""
+    original_revision: str
+    """The original's revision."""
+    machine: str
+    """What `core.figures.identity.machine_key` returns."""
+    heldout: str
+    """Digest of the held-out text."""
+    bits_per_weight: float
+    """Bits of a weight, scales and norms included."""
+    size_bytes: int
+    """Bytes of the weights."""
+    perplexity: float
+    """On the held-out text."""
+    original_perplexity: float
+    """The original's."""
+    kl: float
+    """Mean KL(original || model) in nats a token."""
+    agreement: float
+    """Share of tokens with the same first choice, 0 to 1."""
+    mlx: str
+    """Version of MLX."""
+    mlx_lm: str
+    """Version of mlx-lm."""
+    mlxbun: str
+    """Version of mlxbun."""
+    measured_at: str
+    """When it ended: UTC, ISO 8601 to the second."""
+    found: str
+    """All that was found, as JSON."""
+    evaluation_id: int | None = None
+    """Its number in the store; None while it is in none."""
+
+
 def _quartiles(samples: tuple[float, ...]) -> tuple[float, float]:
     low, _, high = statistics.quantiles(samples, n=4, method="inclusive")
     return low, high

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from core.database import Database
 from core.figures.identity import machine_key
 from core.figures.migrations import MIGRATIONS
-from core.figures.records import Figure, MachineIdentity, Run, RunSettings
+from core.figures.records import Evaluation, Figure, MachineIdentity, Run, RunSettings
 
 if TYPE_CHECKING:
     import sqlite3
@@ -25,6 +25,7 @@ _SETTINGS = tuple(f.name for f in fields(RunSettings))
 _OWN = ("measured_at", "complete", "model_id", "revision", "mlx", "mlx_lm", "mlxbun")
 _RUN = (*_OWN, "machine", *_MACHINE, *_SETTINGS)
 _FIGURE = tuple(f.name for f in fields(Figure))
+_EVALUATION = tuple(f.name for f in fields(Evaluation) if f.name != "evaluation_id")
 
 
 class FigureStore:
@@ -85,6 +86,44 @@ class FigureStore:
         found = self._select(where, limit=1, model_id=model_id, revision=revision, machine=machine)
         return found[0] if found else None
 
+    def add_evaluation(self, evaluation: Evaluation) -> int:
+        """Keep an evaluation and return its number.
+
+        Raises:
+            MlxbunError: the file cannot be written: no permission, no space, always busy.
+            StoreCorrupt: a newer mlxbun has written it.
+        """
+        values = tuple(getattr(evaluation, name) for name in _EVALUATION)
+
+        def insert(connection: sqlite3.Connection) -> int:
+            number = connection.execute(_insert_into("evaluation", _EVALUATION), values).lastrowid
+            assert number is not None
+            return number
+
+        return self._database.write(insert)
+
+    def evaluations(self, model: str | None = None, limit: int | None = None) -> list[Evaluation]:
+        """Return the evaluations, the newest first.
+
+        Args:
+            model: a whole model id, or a part of one in any case. None: all.
+            limit: most evaluations to return; None: all.
+
+        Raises:
+            MlxbunError: the file cannot be read.
+        """
+        chosen = f"""
+            SELECT id, {", ".join(_EVALUATION)} FROM evaluation
+            WHERE :model IS NULL OR instr(lower(model_id), lower(:model))
+            ORDER BY measured_at DESC, id DESC LIMIT :limit
+        """
+        values = {"model": model, "limit": -1 if limit is None else limit}
+
+        def look(connection: sqlite3.Connection) -> list[Evaluation]:
+            return [_evaluation(row) for row in connection.execute(chosen, values).fetchall()]
+
+        return self._database.read(look, otherwise=[])
+
     def _insert(self, connection: sqlite3.Connection, run: Run) -> int:
         cursor = connection.execute(_insert_into("run", _RUN), _row(run))
         number = cursor.lastrowid
@@ -119,6 +158,10 @@ def _figure_row(figure: Figure) -> tuple[Any, ...]:
 def _insert_into(table: str, columns: tuple[str, ...]) -> str:
     marks = ", ".join("?" for _ in columns)
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({marks})"
+
+
+def _evaluation(row: sqlite3.Row) -> Evaluation:
+    return Evaluation(**{name: row[name] for name in _EVALUATION}, evaluation_id=row["id"])
 
 
 def _figures(connection: sqlite3.Connection, run_id: int) -> tuple[Figure, ...]:

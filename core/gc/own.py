@@ -44,9 +44,11 @@ class _Sort:
     form: Form
     name: re.Pattern[str]
     least_age: float
+    lock: str | None = None
+    """The file in it that is held while it is in use."""
 
 
-_STAGE = re.compile(r"mlxbun-.+")  # core.registry.cache, core.download.layout
+_STAGE = re.compile(r"mlxbun-(?!quantize-).+")  # core.registry.cache, core.download.layout
 _STAGES = (
     _Sort(
         one="staging folder",
@@ -64,6 +66,15 @@ _STAGES = (
         name=_STAGE,
         least_age=DAY,
     ),
+)
+_UNFINISHED = _Sort(
+    one="unfinished quantization",
+    many="unfinished quantizations",
+    folder=LOCKS,
+    form=Form.FOLDER,
+    name=re.compile(r"mlxbun-quantize-[0-9a-f]{16}"),  # core.quantize.resume
+    least_age=DAY,
+    lock="lock",
 )
 _SCRATCH = _Sort(
     one="scratch folder",
@@ -132,6 +143,7 @@ def find_leftovers(ground: Ground | None, paths: Paths) -> tuple[Leftover, ...]:
     if not is_held(paths.cache / "starter.lock"):  # else somebody fetches the starter
         found += [_find(sort, ground) for sort in _STAGES] if ground else []
         found += [_find(_SCRATCH, cache)] if cache else []
+    found += [_find(_UNFINISHED, ground)] if ground else []
     if cache:
         found += [*(_find(sort, cache) for sort in _KEPT_FOR_SPEED), _temporary(cache)]
     if home:
@@ -145,6 +157,7 @@ def _find(sort: _Sort, ground: Ground) -> Leftover:
         entry
         for entry in _inside(ground.root / sort.folder, ground)
         if entry.form is sort.form and sort.name.fullmatch(entry.path.name)
+        if sort.lock is None or not is_held(entry.path / sort.lock)
     ]
     return Leftover(
         one=sort.one,

@@ -5,12 +5,13 @@ The names are those of `POST /api/quantize/submit`, and of `mlxbun quantize`. Im
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from core.fields import FieldTable, choice
-from core.quantize.form import MODES
+from core.errors import UsageProblem
+from core.fields import FieldTable, choice, shown
+from core.quantize.form import MODES, WIDTHS, Form, checked_form
 from core.values import Choice, Names, Number, Switch, Text, WholeNumber
 
 ROUTER_BITS = 8
@@ -74,6 +75,47 @@ class Recipe:
         None, Text(), "A folder for the result instead of the Hugging Face cache."
     )
 
+    @property
+    def form(self) -> Form:
+        """The form of weights without an override, an embedding or a router.
+
+        Raises:
+            UsageProblem: bits, group and mode do not go together.
+        """
+        return checked_form(bits=self.bits, group_size=self.group_size, mode=self.mode)
+
+    @property
+    def candidates(self) -> tuple[int, ...]:
+        """The widths that mixed precision chooses from, in bits, ascending.
+
+        Raises:
+            UsageProblem: one of them is not a width of affine weights.
+        """
+        return tuple(sorted({_width(word, "candidate_bits") for word in self.candidate_bits}))
+
+    @property
+    def reference_bits(self) -> int | None:
+        """The uniform width that sensitivity is measured against; None: the weights themselves.
+
+        Raises:
+            UsageProblem: it is something else.
+        """
+        return None if self.reference == "bf16" else _width(self.reference, "reference")
+
+    @property
+    def overrides(self) -> tuple[tuple[str, int | None], ...]:
+        """Patterns of layer names, each with its bits, or None to keep them; later ones win.
+
+        Raises:
+            UsageProblem: one is not PATTERN=BITS or PATTERN=keep.
+        """
+        return tuple(map(_override, self.override))
+
+    @property
+    def calibrates(self) -> bool:
+        """Whether the calibration text is used."""
+        return self.target_bpw is not None or self.kv_config
+
 
 TABLE = FieldTable(Recipe, what="A quantization")
 
@@ -84,4 +126,111 @@ def make_recipe(*layers: Mapping[str, Any], where: tuple[str, ...] = ()) -> Reci
     Raises:
         UsageProblem: an unknown name, a value outside its range, or fields that do not go together.
     """
-    return TABLE.merged(*layers, where=where)
+    recipe = TABLE.merged(*layers, where=where)
+    check_together(recipe)
+    return recipe
+
+
+def check_together(recipe: Recipe) -> None:
+    """Refuse fields that do not go together, or have no effect beside each other.
+
+    Raises:
+        UsageProblem: it names them.
+    """
+    for clash in _CLASHES:
+        if not clash.there(recipe):
+            continue
+        if found := [name for name in clash.names if _is_chosen(recipe, name)]:
+            raise UsageProblem(f"{found[0]} {clash.told}.", hint=clash.hint)
+    # Each raises what is wrong with its own fields.
+    _ = (recipe.form, recipe.candidates, recipe.reference_bits, recipe.overrides)
+
+
+def _is_chosen(recipe: Recipe, name: str) -> bool:
+    return bool(getattr(recipe, name) != TABLE.default(name))
+
+
+def _width(word: str, name: str) -> int:
+    widths = WIDTHS["affine"]
+    if not word.isascii() or not word.isdigit() or int(word[:9]) not in widths:
+        other = "bf16 or " if name == "reference" else ""
+        listed = ", ".join(map(str, widths))
+        raise UsageProblem(f"{name} must be {other}one of {listed}, not {shown(word)}.")
+    return int(word)
+
+
+def _override(text: str) -> tuple[str, int | None]:
+    pattern, equals, word = text.rpartition("=")
+    if not equals or not pattern or not (word == "keep" or word.isdigit()):
+        raise UsageProblem(
+            f"override must be PATTERN=BITS or PATTERN=keep, not {shown(text)}.",
+            hint="For example: '*.down_proj=6', or 'lm_head=keep'.",
+        )
+    return pattern, None if word == "keep" else _width(word, f"The width in {shown(text)}")
+
+
+@dataclass(frozen=True)
+class _Clash:
+    """Fields that cannot be chosen in some recipes."""
+
+    there: Callable[[Recipe], bool]
+    """Whether a recipe is one of those."""
+    names: tuple[str, ...]
+    """The fields."""
+    told: str
+    """What is wrong with choosing one."""
+    hint: str | None = None
+    """What to do."""
+
+
+_CLASHES = (
+    _Clash(
+        lambda r: r.dequantize,
+        (
+            "bits", "group_size", "mode", "target_bpw", "candidate_bits", "reference",
+            "calibration_mix", "n_calibration", "rotate_weights", "rotation_seed",
+            "quantize_embeddings", "embedding_bits", "override", "fit", "allow_requantize",
+            "strict", "kv_config", "min_agreement", "max_kl",
+        ),
+        "has no effect with dequantize, which unpacks every weight",
+    ),
+    _Clash(
+        lambda r: r.target_bpw is not None,
+        ("bits", "mode", "fit"),
+        "does not go with target_bpw, which chooses the bits of every layer",
+        "Leave one of them out; candidate_bits are the widths to choose from.",
+    ),
+    _Clash(
+        lambda r: r.fit is not None,
+        ("bits", "mode"),
+        "does not go with fit, which chooses the width",
+        "Leave one of them out.",
+    ),
+    _Clash(
+        lambda r: r.target_bpw is None,
+        ("candidate_bits", "reference"),
+        "has no effect without target_bpw",
+    ),
+    _Clash(
+        lambda r: not r.calibrates,
+        ("calibration_mix", "n_calibration"),
+        "has no effect without target_bpw or kv_config: nothing is calibrated",
+    ),
+    _Clash(
+        lambda r: not r.rotate_weights,
+        ("rotation_seed",),
+        "has no effect without rotate_weights",
+    ),
+    _Clash(
+        lambda r: not r.quantize_embeddings,
+        ("embedding_bits",),
+        "does not go with embeddings that stay as they are",
+        "Leave one of them out.",
+    ),
+    _Clash(
+        lambda r: not r.proof,
+        ("min_agreement", "max_kl"),
+        "cannot be checked without the proof",
+        "Leave one of them out.",
+    ),
+)  # fmt: skip

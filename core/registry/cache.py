@@ -12,6 +12,7 @@ command may. Does not download and does not know names other than repo ids.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import tempfile
 import time
@@ -26,7 +27,12 @@ from core.registry.places import PREFIX, canonical, repositories
 from core.registry.survey import survey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
+
+UNFINISHED = "mlxbun-quantize-"
+"""What the names of stages begin with that are kept after an interruption, to be resumed."""
+OWN_REFS = "mlxbun"
+"""The folder among a repository's refs that names the snapshots made on this machine."""
 
 _STAGE = "mlxbun-"
 _STALE_SECONDS = 24 * 3600
@@ -95,14 +101,27 @@ def staging_folder(hub_cache: Path) -> Iterator[Path]:
         yield Path(stage)
 
 
-def publish_files(files: Path, *, repo_id: str, stage: Path, hub_cache: Path) -> Path:
+def publish_files(
+    files: Path,
+    *,
+    repo_id: str,
+    stage: Path,
+    hub_cache: Path,
+    commit: str | None = None,
+    own: bool = False,
+) -> Path:
     """Put a folder of files into the cache as the main snapshot of a repository.
 
+    Interrupted, it can be called again with the same stage, and goes on.
+
     Args:
-        files: a flat folder inside `stage`; its files are moved.
+        files: a folder inside `stage`; its files are moved.
         repo_id: the repository it becomes.
-        stage: a folder from `staging_folder`.
+        stage: a folder from `staging_folder`, or another one on the cache's disk.
         hub_cache: the cache.
+        commit: what the snapshot is called (40 hexadecimal digits). It gets a ref of its own, which
+            stays when a download moves `main`. None: named by its contents.
+        own: give it such a ref also when it is named by its contents.
 
     Returns:
         The snapshot's folder.
@@ -111,30 +130,36 @@ def publish_files(files: Path, *, repo_id: str, stage: Path, hub_cache: Path) ->
         OSError: the cache cannot be written; readers see no part of it.
     """
     repo = stage / repo_folder(hub_cache, repo_id).name
-    names = {path.name: _seal(path) for path in sorted(files.iterdir())}
-    commit = _commit_of(names)
+    names = _sealed(files, stage / "sealed.json")
+    own = own or commit is not None
+    commit = commit or hashlib.sha1(repr(sorted(names.items())).encode()).hexdigest()
     snapshot = repo / "snapshots" / commit
     for folder in (repo / "blobs", repo / "refs", snapshot):
-        folder.mkdir(parents=True)
+        folder.mkdir(parents=True, exist_ok=True)
     for name, digest in names.items():
-        (files / name).rename(repo / "blobs" / digest)
-        (snapshot / name).symlink_to(Path("..", "..", "blobs", digest))
-    (repo / "refs" / "main").write_text(commit)
+        if (files / name).exists():
+            (files / name).replace(repo / "blobs" / digest)
+        pointer = snapshot / name
+        if not pointer.is_symlink():
+            pointer.parent.mkdir(parents=True, exist_ok=True)
+            pointer.symlink_to(os.path.relpath(repo / "blobs" / digest, pointer.parent))
+    if own:
+        _write_ref(repo / "refs" / OWN_REFS / commit[:12], commit)
+    _write_ref(repo / "refs" / "main", commit)
     publish_repository(repo, hub_cache=hub_cache)
     return repo_folder(hub_cache, repo_id) / "snapshots" / commit
 
 
-def is_published(repo: Path) -> bool:
-    """Return whether every snapshot of a repository was made by `publish_files`, on any machine.
+def own_snapshots(repository: Path) -> frozenset[str]:
+    """Return the commits of a repository's snapshots that were made on this machine.
 
-    The name of such a snapshot follows from its files; that of one from the Hub does not.
+    A repository of the Hub has none: a mark inside a snapshot would travel with it.
     """
-    try:
-        snapshots = list((repo / "snapshots").iterdir())
-        made = [_commit_of(_blobs(snapshot)) == snapshot.name for snapshot in snapshots]
-    except OSError:
-        return False
-    return bool(made) and all(made)
+    found = []
+    for ref in (repository / "refs" / OWN_REFS).glob("*"):
+        with suppress(OSError):
+            found.append(ref.read_text(encoding="utf-8").strip())
+    return frozenset(found)
 
 
 def publish_repository(staged: Path, *, hub_cache: Path) -> None:
@@ -154,28 +179,59 @@ def publish_repository(staged: Path, *, hub_cache: Path) -> None:
         _merge(staged, target)
 
 
-def _commit_of(names: Mapping[str, str]) -> str:
-    """Return the name of the snapshot that holds files, by their names and blobs."""
-    return hashlib.sha1(repr(sorted(names.items())).encode()).hexdigest()
-
-
-def _blobs(snapshot: Path) -> dict[str, str]:
-    return {path.name: path.readlink().name for path in snapshot.iterdir()}
-
-
 def _merge(staged: Path, target: Path) -> None:
-    refs = staged / "refs"
-    # Blobs, then the links to them, and refs/ last: a reader follows them the other way.
-    for part in ("blobs", "snapshots"):
-        for path in sorted((staged / part).rglob("*")):
-            place = target / path.relative_to(staged)
-            if path.is_symlink() or path.is_file():
-                place.parent.mkdir(parents=True, exist_ok=True)
-                if not place.exists():
-                    path.replace(place)
-    for ref in (path for path in refs.rglob("*") if path.is_file()):
-        with atomic_write(target / ref.relative_to(staged)) as file:
-            file.write(ref.read_bytes())
+    # Blobs, then the links to them, and refs/ last, main at the very end: a reader follows them
+    # the other way.
+    (target / "blobs").mkdir(parents=True, exist_ok=True)
+    for blob in sorted((staged / "blobs").iterdir()):
+        if not (target / "blobs" / blob.name).exists():
+            blob.replace(target / "blobs" / blob.name)
+    for snapshot in sorted((staged / "snapshots").iterdir()):
+        place = target / "snapshots" / snapshot.name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            snapshot.rename(place)  # as a whole
+        except OSError:
+            _fill(place, snapshot)
+    refs = [path for path in (staged / "refs").rglob("*") if path.is_file()]
+    for ref in sorted(refs, key=lambda path: (path.name == "main", path)):
+        place = target / ref.relative_to(staged)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        ref.replace(place)
+
+
+def _fill(place: Path, snapshot: Path) -> None:
+    """Add the files that a snapshot does not have yet."""
+    for path in sorted(snapshot.rglob("*")):
+        there = place / path.relative_to(snapshot)
+        if (path.is_symlink() or path.is_file()) and not there.exists():
+            there.parent.mkdir(parents=True, exist_ok=True)
+            path.replace(there)
+
+
+def _sealed(files: Path, record: Path) -> dict[str, str]:
+    """Bring files to the disk and return their blobs' names, or what was found out before.
+
+    Args:
+        files: their folder.
+        record: where it is written down before a file is moved.
+    """
+    if record.exists():
+        known: dict[str, str] = json.loads(record.read_text(encoding="utf-8"))
+        return known
+    paths = sorted(path for path in files.rglob("*") if path.is_file())
+    names = {path.relative_to(files).as_posix(): _seal(path) for path in paths}
+    with atomic_write(record) as file:
+        file.write(json.dumps(names).encode())
+    return names
+
+
+def _write_ref(ref: Path, commit: str) -> None:
+    ref.parent.mkdir(parents=True, exist_ok=True)
+    with ref.open("w", encoding="utf-8") as file:
+        file.write(commit)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _seal(path: Path) -> str:
@@ -193,6 +249,8 @@ def _remove_stale(parent: Path) -> None:
     import shutil
 
     for path in parent.glob(f"{_STAGE}*"):
+        if path.name.startswith(UNFINISHED):
+            continue
         with suppress(OSError):
             if time.time() - path.stat().st_mtime > _STALE_SECONDS:
                 shutil.rmtree(path, ignore_errors=True)

@@ -23,7 +23,7 @@ WEIGHTS = "model*.safetensors"  # the files that mlx-lm loads
 _HEADER_LIMIT = 100_000_000  # the format's own bound
 _MOST_AXES = 16
 _LONGEST_AXIS = 2**48
-_ITEM_BYTES = {
+ITEM_BYTES = {
     **dict.fromkeys(("BOOL", "U8", "I8", "F8_E4M3", "F8_E5M2", "F8_E8M0"), 1),
     **dict.fromkeys(("U16", "I16", "F16", "BF16"), 2),
     **dict.fromkeys(("U32", "I32", "F32"), 4),
@@ -125,7 +125,7 @@ def _checked_end(name: str, tensor: Any) -> int:
     sound = isinstance(shape, list) and len(shape) <= _MOST_AXES and isinstance(kind, str)
     if not sound or not _are_counts((*shape, start, end)) or start > end:
         raise BrokenWeightsError(f"its header describes {printable(name)} wrongly")
-    width = _ITEM_BYTES.get(kind)  # of kinds below a byte, and of kinds to come, nothing is known
+    width = ITEM_BYTES.get(kind)  # of kinds below a byte, and of kinds to come, nothing is known
     if width is not None and math.prod(shape) * width != end - start:
         raise BrokenWeightsError(f"its header gives {printable(name)} a wrong size")
     return int(end)

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from core.errors import NotFound, UsageProblem
 from core.paths import expanded
 from core.registry.files import printable
+from core.rows.examples import FORMATS, Example, RowProblem, format_of, read_example
+from core.rows.files import SUFFIXES, BrokenRow, RawRow, read_rows
 from core.train.encode import Encoded, EncodedPair, Encoder, Item
-from core.train.examples import FORMATS, Example, RowProblem, format_of, read_example
-from core.train.rows import SUFFIXES, BrokenRow, RawRow, read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from core.engine.request import ChatPrompt
 from core.engine.retelling import Retelling
 from core.errors import BadRequest
-from core.train.examples import (
+from core.rows.examples import (
     Completion,
     Conversation,
     Example,

@@ -16,10 +16,10 @@ from typing import Any
 
 import mlx.core as mx
 
+from core.engine.split import chunk_tokens
 from core.machine.threads import ThreadKeeper
 from core.train.config import TrainConfig
 from core.train.data import Dataset, item_length, sequences
-from core.train.head import chunk_tokens
 from core.train.lora import SWITCHES
 from core.train.model import TrainModel
 

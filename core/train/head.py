@@ -21,9 +21,6 @@ Kind = Literal["flash", "chunked", "whole"]
 """`flash`: chunks, gradients kept from the forward pass; `chunked`: chunks, computed twice;
 `whole`: all logits at once."""
 
-_CHUNK_BYTES = 16 * 10**6
-_LEAST_CHUNK = 16
-
 
 def token_logps(
     hidden: mx.array, targets: mx.array, head: Head, *, kind: Kind, chunk: int
@@ -43,11 +40,6 @@ def token_logps(
     parts = [slice(start, start + chunk) for start in range(0, hidden.shape[0], chunk)]
     found = [one(head, hidden[part], targets[part]) for part in parts]
     return mx.concatenate(found) if len(found) > 1 else found[0]
-
-
-def chunk_tokens(vocabulary: int) -> int:
-    """Return how many tokens' float32 logits take 16 MB."""
-    return max(_LEAST_CHUNK, _CHUNK_BYTES // (4 * vocabulary))
 
 
 def _logps(head: Head, hidden: mx.array, targets: mx.array) -> mx.array:

@@ -12,12 +12,12 @@ from typing import Any
 import mlx.core as mx
 import numpy as np
 
-from core.engine.split import Split
+from core.engine.split import Split, chunk_tokens
 from core.train.arrays import number
 from core.train.config import TrainConfig
 from core.train.data import sequences
 from core.train.encode import Encoded, EncodedPair, Item
-from core.train.head import Kind, chunk_tokens, token_logps
+from core.train.head import Kind, token_logps
 from core.train.lora import Arrays, adapters_of, reference_on
 from core.train.losses import dpo_sum, odds_ratio_sum, reward_margins
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from core.drawing import BLUE, RED, Axis, Panel, picture, text
 from core.paths import atomic_write
 
 if TYPE_CHECKING:
@@ -21,11 +22,8 @@ METRICS = "metrics.jsonl"
 
 Points = list[tuple[int, float]]
 
-# Of Okabe and Ito, whom people with any colour vision tell apart.
-_BLUE, _ORANGE = "#0072B2", "#D55E00"
 _WIDTH, _HEIGHT = 720, 360
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 16, 36, 44
-_TICKS = 5
 _SMOOTHED = 50  # shares of the curve that its mean line is averaged over
 
 
@@ -81,41 +79,28 @@ def write_plots(folder: Path) -> list[str]:
 
 def draw_svg(curves: Curves) -> str:
     """Return the losses as a picture."""
-    points = [*curves.train, *curves.valid]
-    steps = max(step for step, _ in points)
-    low, high = _range([loss for _, loss in points])
-
-    def place(step: float, loss: float) -> tuple[float, float]:
-        x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * step / max(1, steps)
-        y = _TOP + (_HEIGHT - _TOP - _BOTTOM) * (high - loss) / (high - low)
-        return round(x, 1), round(y, 1)
-
+    steps = max(step for step, _ in [*curves.train, *curves.valid])
+    low, high = _range([loss for _, loss in [*curves.train, *curves.valid]])
+    panel = Panel(
+        left=_LEFT,
+        top=_TOP,
+        width=_WIDTH - _LEFT - _RIGHT,
+        height=_HEIGHT - _TOP - _BOTTOM,
+        x=Axis(low=0, high=max(1, steps)),
+        y=Axis(low=low, high=high),
+    )
+    across = [(value, f"{value:.0f}") for value in panel.x.ticks()]
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
-        'font-family="sans-serif" font-size="12">',
-        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="white"/>',
-        f'<text x="{_LEFT}" y="20" font-weight="bold">Loss (nats)</text>',
+        *panel.frame(title="Loss (nats)", along="Step", across=across),
+        panel.line(curves.train, BLUE, opacity=0.3),
+        panel.line(smoothed(curves.train), BLUE),
+        panel.line(curves.valid, RED),
+        *panel.dots(curves.valid, RED),
+        text((_WIDTH - 180, 20), "training", anchor="start", colour=BLUE),
     ]
-    for tick in range(_TICKS + 1):
-        value = low + (high - low) * tick / _TICKS
-        x, y = place(0, value)
-        parts.append(f'<path d="M{x} {y}H{_WIDTH - _RIGHT}" stroke="#E0E0E0"/>')
-        parts.append(f'<text x="{x - 8}" y="{y + 4}" text-anchor="end">{value:.3g}</text>')
-        x, _ = place(steps * tick / _TICKS, low)
-        text = f"{steps * tick / _TICKS:.0f}"
-        parts.append(f'<text x="{x}" y="{_HEIGHT - 24}" text-anchor="middle">{text}</text>')
-    parts.append(f'<text x="{_WIDTH / 2}" y="{_HEIGHT - 6}" text-anchor="middle">Step</text>')
-    faint = _line([place(*p) for p in curves.train], _BLUE, opacity=0.3)
-    strong = _line([place(*p) for p in smoothed(curves.train)], _BLUE)
-    dots = [
-        f'<circle cx="{x}" cy="{y}" r="3.5" fill="{_ORANGE}"/>'
-        for x, y in (place(*p) for p in curves.valid)
-    ]
-    parts += [faint, strong, _line([place(*p) for p in curves.valid], _ORANGE), *dots]
-    parts.append(f'<text x="{_WIDTH - 180}" y="20" fill="{_BLUE}">training</text>')
     if curves.valid:
-        parts.append(f'<text x="{_WIDTH - 110}" y="20" fill="{_ORANGE}">validation</text>')
-    return "\n".join([*parts, "</svg>\n"])
+        parts.append(text((_WIDTH - 110, 20), "validation", anchor="start", colour=RED))
+    return picture(_WIDTH, _HEIGHT, parts)
 
 
 def smoothed(points: Sequence[tuple[int, float]]) -> Points:
@@ -126,14 +111,6 @@ def smoothed(points: Sequence[tuple[int, float]]) -> Points:
         window = points[max(0, index - width + 1) : index + 1]
         found.append((step, sum(loss for _, loss in window) / len(window)))
     return found
-
-
-def _line(points: Sequence[tuple[float, float]], colour: str, *, opacity: float = 1.0) -> str:
-    text = " ".join(f"{x},{y}" for x, y in points)
-    return (
-        f'<polyline points="{text}" fill="none" stroke="{colour}" stroke-width="1.8" '
-        f'stroke-opacity="{opacity}"/>'
-    )
 
 
 def _range(losses: Sequence[float]) -> tuple[float, float]:
@@ -149,10 +126,10 @@ def _draw_png(curves: Curves) -> bytes:
 
     figure = Figure(figsize=(_WIDTH / 100, _HEIGHT / 100), layout="constrained")
     axes = figure.subplots()
-    axes.plot(*zip(*curves.train, strict=True), color=_BLUE, alpha=0.3)
-    axes.plot(*zip(*smoothed(curves.train), strict=True), color=_BLUE, label="training")
+    axes.plot(*zip(*curves.train, strict=True), color=BLUE, alpha=0.3)
+    axes.plot(*zip(*smoothed(curves.train), strict=True), color=BLUE, label="training")
     if curves.valid:
-        axes.plot(*zip(*curves.valid, strict=True), color=_ORANGE, marker="o", label="validation")
+        axes.plot(*zip(*curves.valid, strict=True), color=RED, marker="o", label="validation")
     axes.set(xlabel="Step", title="Loss (nats)")
     axes.legend(frameon=False)
     out = BytesIO()

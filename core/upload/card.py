@@ -184,7 +184,9 @@ def _figures(figures: Sequence[EvalFigure]) -> str:
     columns = {
         "": [figure.name for figure in figures],
         "value": [_measured(figure.value, figure.unit) for figure in figures],
+        "± (SE)": [_measured(figure.error, figure.unit) for figure in figures],
         "base model": [_measured(figure.base_value, figure.unit) for figure in figures],
+        "uniform": [_measured(figure.uniform_value, figure.unit) for figure in figures],
         "data": [figure.data or "" for figure in figures],
     }
     told = {heading: cells for heading, cells in columns.items() if any(cells)}

@@ -16,7 +16,12 @@ from scripts.docs.library import add_adapter, add_library
 from scripts.docs.places import ROOT
 from scripts.docs.screen import Screen
 from scripts.docs.terminal import COLUMNS, LINES, Press, run_in_terminal
-from scripts.docs.training import add_kept_adapter, add_rows, add_starter_adapter
+from scripts.docs.training import (
+    add_kept_adapter,
+    add_rows,
+    add_starter_adapter,
+    add_three_bits,
+)
 from tests.core.upload.hub import UploadHub
 from tests.fakehub import weights
 from tests.ggufs import tiny_llama
@@ -121,9 +126,21 @@ SCENES = (
         steady=False,
         starter=True,
     ),
+    Scene(
+        verb="perplexity",
+        commands=("mlxbun perplexity starter --num-samples 6",),
+        steady=False,
+        starter=True,
+    ),
     Scene(verb="ps", commands=("mlxbun ps",), steady=False, starter=True, served=True),
     Scene(verb="stop", commands=("mlxbun stop",), steady=False, starter=True, served=True),
     Scene(verb="doctor", commands=("mlxbun doctor",), steady=False),
+    Scene(
+        verb="eval",
+        commands=("mlxbun eval SmolLM2 ./SmolLM2-3bit",),
+        steady=False,
+        starter=True,
+    ),
     Scene(verb="adapters list", commands=("mlxbun adapters list",), steady=False),
     Scene(verb="adapters inspect", commands=("mlxbun adapters inspect notes-lora",)),
     Scene(verb="jobs list", commands=("mlxbun jobs list",)),
@@ -180,6 +197,9 @@ def _set_stage(scene: Scene, home: Path, hub: UploadHub) -> dict[str, str]:
         add_rows(home / "capitals")
     if scene.verb == "fuse":
         add_starter_adapter(home / "capitals-lora")
+    if scene.verb == "eval":
+        (snapshot,) = (cache / _STARTER.name / "snapshots").iterdir()
+        add_three_bits(snapshot, home / "SmolLM2-3bit")
     if scene.verb.startswith("adapters"):
         add_kept_adapter(home)
     files = {"config.json": b'{"model_type": "llama"}', "tokenizer.json": b"{}"}

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 COLUMNS, LINES = 96, 50
-_SECONDS = 240.0
+_SECONDS = 900.0
 _STILL_SECONDS = 0.4
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from pathlib import Path
 
 from scripts.docs.library import add_adapter
@@ -57,3 +58,20 @@ def add_starter_adapter(folder: Path) -> None:
             for name in ("lora_a", "lora_b")
         },
     )
+
+
+def add_three_bits(starter: Path, folder: Path) -> None:
+    """Write the starter model again in three bits, by plain rounding."""
+    import mlx.core as mx
+    from mlx import nn
+    from mlx.utils import tree_flatten
+    from mlx_lm.utils import dequantize_model, load_model
+
+    model, config = load_model(starter, lazy=True)
+    nn.quantize(dequantize_model(model), group_size=64, bits=3)
+    shutil.copytree(starter, folder)
+    weights = dict(tree_flatten(model.parameters()))
+    mx.save_safetensors(str(folder / "model.safetensors"), weights, metadata={"format": "mlx"})
+    packed = {"quantization": {"group_size": 64, "bits": 3}}
+    told = json.dumps({**config, **packed, "quantization_config": packed["quantization"]})
+    (folder / "config.json").write_text(told, encoding="utf-8")

@@ -54,6 +54,7 @@ def test_every_other_verb(tiny_model: str, adapter: str, tmp_path: Path, attempt
     verbs = {
         "chat": ("chat", tiny_model, "--adapter", adapter, "--max-tokens", "2"),
         "bench": ("bench", tiny_model, "--prompts", "16", "--rows", "1", "--tokens", "2"),
+        "perplexity": ("perplexity", tiny_model, "--num-samples", "1"),
         "train": (*train, "--adapter-path", str(tmp_path / "one")),
         "warm": (*train, "--warm-start-adapter", adapter, "--adapter-path", str(tmp_path / "two")),
         "fuse": ("fuse", tiny_model, "--adapter", adapter, "--output", str(tmp_path / "fused")),

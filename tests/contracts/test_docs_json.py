@@ -7,13 +7,19 @@ them print together.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from commands._shared.console import SCHEMA
+from core.evals.record import Record, Source, write_record
+from core.evals.table import ProofTable
+from core.figures import FigureStore, model_revision
 from scripts.docs.jobs import BROKEN, DONE, RUNNING, add_jobs, waiting_job
 from scripts.docs.library import add_adapter, add_library
 from scripts.docs.verbs import read_app
@@ -58,6 +64,7 @@ _RARE_KEYS = {
     "still_running[].url",
     "still_running[].model",
     "notes[]",
+    "table.notes[]",
     "*",  # of a metric
     "warnings[]",
 }
@@ -129,11 +136,34 @@ def _run_offline(recorder: Recorder) -> None:
     run("fit", "acme/Echo-1B-Speech", "./tiny", "./lora", codes=(7,))
     run("gc", "--keep", "1")
     run("gc", "--yes")
+    make_model(recorder.home / "tiny-8bit", bits=8)
+    run("eval", "./tiny", "./tiny-8bit", "--max-tokens", "2")
+    _publish(recorder.home)
+    run("eval", "--verify", "./tiny-8bit", "--original", "./tiny")
     run("bench", "./tiny", "--prompts", "16", "--rows", "1", "--tokens", "4", "--repeats", "2")
     run("bench", "history")
+    write_rows(recorder.home / "text", [{"text": "Rivers run to the sea."}])
+    run("perplexity", "./tiny", "--data", "text/train.jsonl", "--sequence-length", "8")
     run("upload", "lora", "--to", "ada/lora", "--dry-run")
     tiny_llama().write(recorder.home / "tiny.gguf")
     run("import", "tiny.gguf")
+
+
+def _publish(home: Path) -> None:
+    """Make a record of what `eval` has just found, with a baseline of four bits."""
+    (kept,) = FigureStore(home / ".mlxbun" / "bench.db").evaluations()
+    table = msgspec.convert(json.loads(kept.found)["table"], ProofTable)
+    original, model = table.entries
+    published = replace(table, entries=(original, replace(model, role="quantized")))
+    form = {"bits": 4, "group_size": 32, "mode": "affine"}
+    record = Record(
+        source=Source(model_id="tiny", revision=model_revision(home / "tiny")),
+        recipe={},
+        calibration=None,
+        table=published,
+        baseline={"model.layers.0.mlp.up_proj": form},
+    )
+    write_record(home / "tiny-8bit", record)
 
 
 def _run_training(recorder: Recorder) -> None:
@@ -205,6 +235,8 @@ def _is_rare(verb: str, event: str, key: str) -> bool:
 
 
 def _any_layer(path: str) -> str:
+    if path.startswith("table.entries[].domains."):
+        return re.sub(r"domains\.\w+", "domains.*", path)
     for start in ("results[].kv.layers.", "summary.", "recipe.", "config."):
         if path.startswith(start):
             return f"{start}*[]" if path.endswith("[]") else f"{start}*"

@@ -34,7 +34,7 @@ print("\\n" + json.dumps({"code": code, "modules": sorted(sys.modules)}))
     "arguments",
     [["--help"], ["--version"], ["serve", "--help"], ["generate", "--help"],
      ["chat", "--help"], ["ls"],
-     ["bench", "--help"], ["bench", "history"],
+     ["bench", "--help"], ["bench", "history"], ["perplexity", "--help"],
      ["ls", "--json"], ["ps"], ["stop", "--help"], ["config", "show"], ["download", "--help"],
      ["upload", "--help"],
      ["gc"], ["gc", "--json"], ["jobs", "list"], ["doctor", "--help"]],

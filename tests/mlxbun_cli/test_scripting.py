@@ -113,6 +113,7 @@ def spied(tmp_path: Path) -> Environ:
         "generate hello",
         "chat",
         "bench",
+        "perplexity",
         "serve --port 0",
     ],
 )

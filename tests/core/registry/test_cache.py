@@ -12,7 +12,6 @@ from huggingface_hub import scan_cache_dir, snapshot_download
 
 from core.errors import StoreCorrupt
 from core.registry.cache import (
-    is_published,
     list_models,
     publish_files,
     repo_folder,
@@ -150,20 +149,6 @@ def _publish(hub_cache: Path, files: dict[str, bytes]) -> Path:
         for name, data in files.items():
             (folder / name).write_bytes(data)
         return publish_files(folder, repo_id="org/made", stage=stage, hub_cache=hub_cache)
-
-
-def test_what_was_published_is_told_from_downloads(tmp_path: Path) -> None:
-    _publish(tmp_path, WHOLE)
-    made = repo_folder(tmp_path, "org/made")
-    assert is_published(made)
-    add_model(tmp_path, "org/fetched")
-    assert not is_published(repo_folder(tmp_path, "org/fetched"))
-    (made / "snapshots" / "another" / "folder").mkdir(parents=True)
-    assert not is_published(made)
-    empty = repo_folder(tmp_path, "org/begun")
-    assert not is_published(empty)
-    (empty / "snapshots").mkdir(parents=True)
-    assert not is_published(empty)
 
 
 def test_what_is_published_reads_as_from_the_hub(tmp_path: Path) -> None:

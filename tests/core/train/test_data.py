@@ -15,10 +15,10 @@ from core.engine.request import ChatPrompt
 from core.engine.retelling import Retelling
 from core.engine.tokenizer import Tokenizer
 from core.errors import NotFound, UsageProblem
+from core.rows.examples import Conversation
 from core.train.config import make_config
 from core.train.data import Dataset, idle_fields, inspect_dataset, load_dataset, sequences
 from core.train.encode import Encoded, EncodedPair, Encoder
-from core.train.examples import Conversation
 from tests.tiny import make_model
 
 

@@ -9,10 +9,10 @@ import pytest
 
 from core.engine.tokenizer import Tokenizer
 from core.errors import UsageProblem
+from core.rows.examples import PlainText, RowProblem
 from core.train.config import make_config
 from core.train.data import load_dataset
 from core.train.encode import Encoder
-from core.train.examples import PlainText, RowProblem
 from tests.tiny import llama_config, make_model
 
 

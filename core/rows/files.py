@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import NotFound, UsageProblem
 from core.fields import shown
-from core.train.parquet import parquet_rows
+from core.rows.parquet import parquet_rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -11,9 +11,9 @@ import pytest
 
 from core.engine.tokenizer import Tokenizer
 from core.errors import BackendMissing, NotFound, UsageProblem
+from core.rows.files import read_rows
+from core.rows.parquet import parquet_rows
 from core.train.data import Dataset, inspect_dataset
-from core.train.parquet import parquet_rows
-from core.train.rows import read_rows
 from tests.core.train.test_data import ASK, CHAT, PAIR, TEXT, load, turn, write
 from tests.tiny import make_model
 
@@ -107,7 +107,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 def test_without_pyarrow_it_says_what_to_install(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("core.train.parquet.find_spec", lambda _name: None)
+    monkeypatch.setattr("core.rows.parquet.find_spec", lambda _name: None)
     (tmp_path / "train.parquet").write_bytes(b"PAR1")
     with pytest.raises(BackendMissing) as told:
         inspect_dataset(tmp_path)

@@ -1,0 +1,75 @@
+"""What the words and options of `mlxbun eval` ask for, and which of them go together."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from core.errors import UsageProblem
+
+_TOKENS = 64  # of an answer, unless the command line says otherwise
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What is to be evaluated."""
+
+    original: str | None
+    """The model to compare with; None: the one that the record names."""
+    model: str
+    """The model."""
+    verify: bool
+    """Measure the model's own table again."""
+    min_agreement: float | None
+    """Least top-1 agreement, or None."""
+    max_kl: float | None
+    """Largest mean KL divergence in nats a token, or None."""
+    answers: bool
+    """Compare generated answers as well."""
+    tokens: int
+    """Most tokens of an answer."""
+    layered: bool | None
+    """Compute layer by layer; None: where a model is large."""
+
+
+def read_words(
+    words: list[str],
+    *,
+    verify: bool,
+    original: str | None,
+    min_agreement: float | None,
+    max_kl: float | None,
+    answers: bool | None,
+    max_tokens: int | None,
+    layered: bool | None,
+) -> Asked:
+    """Return what a command line asks for.
+
+    Raises:
+        UsageProblem: too many or too few models, an option of the other form, or a limit that is
+            outside its range.
+    """
+    expected = 1 if verify else 2
+    if len(words) != expected:
+        form = "--verify MODEL" if verify else "ORIGINAL MODEL"
+        raise UsageProblem(f"eval takes {form}, but got {len(words)} words.")
+    if original is not None and not verify:
+        raise UsageProblem("--original belongs to --verify; without it, name two models.")
+    if verify and (answers is not None or max_tokens is not None):
+        raise UsageProblem("--verify generates no answers: leave out --answers and --max-tokens.")
+    if answers is False and max_tokens is not None:
+        raise UsageProblem("--max-tokens is for answers, which --no-answers leaves out.")
+    if min_agreement is not None and not 0 <= min_agreement <= 1:
+        raise UsageProblem(f"--min-agreement must be from 0 to 1, not {min_agreement:g}.")
+    if max_kl is not None and not 0 <= max_kl < math.inf:
+        raise UsageProblem(f"--max-kl must be a number from 0 on, not {max_kl:g}.")
+    return Asked(
+        original=original if verify else words[0],
+        model=words[-1],
+        verify=verify,
+        min_agreement=min_agreement,
+        max_kl=max_kl,
+        answers=answers is not False,
+        tokens=_TOKENS if max_tokens is None else max_tokens,
+        layered=layered,
+    )
