@@ -26,6 +26,7 @@ from commands.fit import fit
 from commands.fuse import fuse
 from commands.gc import gc
 from commands.generate import generate
+from commands.import_gguf import import_gguf
 from commands.jobs import jobs_app
 from commands.ls import ls
 from commands.perplexity import perplexity
@@ -83,6 +84,7 @@ for verb in (
     chat,
     ls,
     download,
+    import_gguf,
     fit,
     gc,
     upload,
@@ -95,7 +97,8 @@ for verb in (
     stop,
     doctor,
 ):
-    app.command(cls=Verb)(verb)
+    # A keyword of Python is the name of one.
+    app.command("import" if verb is import_gguf else None, cls=Verb)(verb)
 app.command("eval", cls=Verb)(evaluate)
 app.add_typer(adapters_app, name="adapters")
 app.add_typer(jobs_app, name="jobs")

@@ -145,17 +145,7 @@ def tiny_llama(
     `spare` is the number of embeddings that no token has, as real models keep some.
     """
     random = np.random.default_rng(0)
-    tokens = [
-        *BYTES,
-        "he",
-        "ll",
-        "hell",
-        "hello",
-        "Ġhello",
-        "<|im_start|>",
-        "<|im_end|>",
-        "<|pad|>",
-    ]
+    tokens = TOKENS
     model = TinyLlama(metadata=_metadata(tokens), tensors={}, weights={})
 
     def add(name: str, path: str, shape: tuple[int, ...], kind: str) -> None:
@@ -196,8 +186,10 @@ def separate(values: Floats, heads: int) -> Floats:
     return usual
 
 
+TOKENS = [*BYTES, "he", "ll", "hell", "hello", "Ġhello", "<|im_start|>", "<|im_end|>", "<|pad|>"]
+
+
 def _metadata(tokens: list[str]) -> dict[str, Any]:
-    special = {"<|im_start|>": 3, "<|im_end|>": 3, "<|pad|>": 4}
     return {
         "general.architecture": "llama",
         "general.name": "tiny",
@@ -210,6 +202,14 @@ def _metadata(tokens: list[str]) -> dict[str, Any]:
         "llama.attention.layer_norm_rms_epsilon": 1e-5,
         "llama.rope.dimension_count": HEAD,
         "llama.rope.freq_base": 10000.0,
+        **tokenizer_metadata(tokens),
+    }
+
+
+def tokenizer_metadata(tokens: list[str] = TOKENS) -> dict[str, Any]:
+    """Return what a file says of a byte-level tokenizer."""
+    special = {"<|im_start|>": 3, "<|im_end|>": 3, "<|pad|>": 4}
+    return {
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": "smollm",
         "tokenizer.ggml.tokens": tokens,

@@ -10,6 +10,7 @@ a job whose process is gone that it is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -248,6 +249,27 @@ def hosts() -> Iterator[Candidate]:
 def folders() -> Iterator[Candidate]:
     """Yield nothing but folders."""
     yield FOLDERS
+
+
+def gguf_files(incomplete: str) -> Iterator[Candidate]:
+    """Yield the GGUF files in the folder that the word names; else files and folders."""
+    from pathlib import Path
+
+    start, slash, _ = incomplete.rpartition("/")
+    with suppress(OSError, ValueError, RuntimeError):
+        names = sorted(path.name for path in Path(start + slash).expanduser().iterdir())
+        yield from (start + slash + name for name in names if name.lower().endswith(".gguf"))
+    yield FILES
+
+
+def import_widths() -> Iterator[Candidate]:
+    """Yield the values of --requantize."""
+    yield from ("2", "3", "4", "5", "6", "8")
+
+
+def import_types() -> Iterator[Candidate]:
+    """Yield the values of --dtype."""
+    yield from ("float16", "bfloat16")
 
 
 def shells() -> Iterator[Candidate]:

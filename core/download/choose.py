@@ -51,7 +51,7 @@ def choose_files(sizes: dict[str, int], choice: Choice, *, repo_id: str) -> list
     if not choice.include and not any(map(_is_weights, fitting)):
         raise BadModelFiles(
             f"{repo_id} has no safetensors weights{_instead(sizes)}.",
-            hint="Fetch files of it by name with --include, or choose a repository for MLX.",
+            hint=_way_out(sizes),
         )
     chosen = [name for name in fitting if not _fits(name, choice.exclude)]
     if not chosen:
@@ -88,6 +88,12 @@ def _instead(sizes: dict[str, int]) -> str:
     if not kinds:
         return ""
     return ", only " + ", ".join(f"{kind} ({format_bytes(by_kind[kind])})" for kind in kinds)
+
+
+def _way_out(sizes: dict[str, int]) -> str:
+    if any(name.endswith(".gguf") for name in sizes):
+        return "Download one of its files with --include FILE.gguf, then run `mlxbun import` on it."
+    return "Fetch files of it by name with --include, or choose a repository for MLX."
 
 
 def _some(names: Iterable[str]) -> str:

@@ -102,7 +102,13 @@ def staging_folder(hub_cache: Path) -> Iterator[Path]:
 
 
 def publish_files(
-    files: Path, *, repo_id: str, stage: Path, hub_cache: Path, commit: str | None = None
+    files: Path,
+    *,
+    repo_id: str,
+    stage: Path,
+    hub_cache: Path,
+    commit: str | None = None,
+    own: bool = False,
 ) -> Path:
     """Put a folder of files into the cache as the main snapshot of a repository.
 
@@ -114,7 +120,8 @@ def publish_files(
         stage: a folder from `staging_folder`, or another one on the cache's disk.
         hub_cache: the cache.
         commit: what the snapshot is called (40 hexadecimal digits). It gets a ref of its own, which
-            stays when a download moves `main`. None: named by its contents, and without one.
+            stays when a download moves `main`. None: named by its contents.
+        own: give it such a ref also when it is named by its contents.
 
     Returns:
         The snapshot's folder.
@@ -124,7 +131,7 @@ def publish_files(
     """
     repo = stage / repo_folder(hub_cache, repo_id).name
     names = _sealed(files, stage / "sealed.json")
-    own = commit is not None
+    own = own or commit is not None
     commit = commit or hashlib.sha1(repr(sorted(names.items())).encode()).hexdigest()
     snapshot = repo / "snapshots" / commit
     for folder in (repo / "blobs", repo / "refs", snapshot):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from fnmatch import filter as matching
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from core.registry.facts import check_folder, read_facts
@@ -16,10 +17,11 @@ if TYPE_CHECKING:
 
 _SAFETENSORS = "Download an MLX or safetensors version of the model."
 _FOREIGN = (".bin", ".pt", ".pth", ".npz", ".onnx", ".h5", ".msgpack")
-GGUF = (
-    "Download an MLX or safetensors version of the model, for example from mlx-community on the "
-    "Hub."
-)
+
+
+def import_hint(file: Path) -> str:
+    """Return what to do with a GGUF file that was named as a model."""
+    return f"Import it first: `mlxbun import {quote(printable(str(file), 1000))}`."
 
 
 def remedy(folder: Path) -> str | None:
@@ -41,8 +43,8 @@ def remedy(folder: Path) -> str | None:
         return None
     if "adapter_config.json" in names or "adapters.safetensors" in names:
         return f"Name its base model, and use this folder with `--adapter {folder}`."
-    if any(name.endswith(".gguf") for name in names):
-        return GGUF
+    if ggufs := [file for file in files if file.name.lower().endswith(".gguf")]:
+        return import_hint(ggufs[0])
     return _SAFETENSORS if any(name.endswith(_FOREIGN) for name in names) else None
 
 

@@ -18,7 +18,7 @@ from core.registry.facts import check_folder, find_damage
 from core.registry.files import printable
 from core.registry.names import plain_name
 from core.registry.places import Place, find_places, has_repo_id, snapshots
-from core.registry.remedy import GGUF, remedy
+from core.registry.remedy import import_hint, remedy
 from core.registry.starter import STARTER_IDS
 
 if TYPE_CHECKING:
@@ -198,7 +198,9 @@ def _local(name: str, folder: Path) -> ModelRef:
         raise NotFound(f"There is no folder {name}.", hint=_FETCH_HINT)
     if not folder.is_dir():
         if folder.suffix.lower() == ".gguf":
-            raise BadModelFiles(f"{name} is a GGUF file; mlxbun loads safetensors.", hint=GGUF)
+            raise BadModelFiles(
+                f"{name} is a GGUF file; mlxbun loads safetensors.", hint=import_hint(folder)
+            )
         raise BadModelFiles(
             f"{name} is a file, and a model is a folder.",
             hint="Name the folder that holds config.json and the safetensors weights.",

@@ -24,6 +24,7 @@ from scripts.docs.training import (
 )
 from tests.core.upload.hub import UploadHub
 from tests.fakehub import weights
+from tests.ggufs import tiny_llama
 from tests.processes import NOWHERE, serving
 from tests.tiny import make_model
 
@@ -82,6 +83,10 @@ SCENES = (
         verb="download",
         commands=("mlxbun download acme/Pond-1M --dry-run", "mlxbun download acme/Pond-1M"),
         steady=False,
+    ),
+    Scene(
+        verb="import",
+        commands=("mlxbun import Brook-1M.Q4_0.gguf", "mlxbun ls Brook"),
     ),
     Scene(
         verb="fit",
@@ -193,6 +198,8 @@ def _set_stage(scene: Scene, home: Path, hub: UploadHub) -> dict[str, str]:
         shutil.copytree(_STARTER, cache / _STARTER.name, symlinks=True)
     else:
         add_library(cache)
+    if scene.verb == "import":
+        tiny_llama().write(home / "Brook-1M.Q4_0.gguf")
     if scene.verb == "upload":
         add_adapter(home / "notes-lora")
     if scene.verb == "train":

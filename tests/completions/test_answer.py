@@ -145,6 +145,28 @@ def test_adapters_that_are_kept(tmp_path: Path, words: tuple[str, ...]) -> None:
     assert offered(home, *words, "") == {"poems": RIVER.name}
 
 
+def test_gguf_files_in_the_folder_that_was_begun(
+    empty: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "files" / "sub").mkdir(parents=True)
+    for name in ("a.gguf", "B.GGUF", "notes.txt", "sub/c.gguf"):
+        (tmp_path / "files" / name).touch()
+    monkeypatch.chdir(tmp_path / "files")
+    assert list(offered(empty, "import", "")) == ["B.GGUF", "a.gguf"]
+    assert list(offered(empty, "import", "sub/")) == ["sub/c.gguf"]
+    assert list(offered(empty, "import", f"{tmp_path}/files/a")) == [f"{tmp_path}/files/a.gguf"]
+    assert offered(empty, "import", "none/") == {}
+    assert beside(empty, "import", "none/") == "files"
+    assert list(offered(empty, "import", "a.gguf", "--requantize", "")) == [
+        "2",
+        "3",
+        "4",
+        "5",
+        "6",
+        "8",
+    ]
+
+
 def test_settings_with_their_meanings(environ: Mapping[str, str]) -> None:
     found = offered(environ, "config", "set", "")
     assert list(found) == list(Settings.__dataclass_fields__)

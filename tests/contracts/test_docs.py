@@ -32,6 +32,7 @@ _OTHERS = {
     ("fit", "batch"),
     ("fuse", "adapter"),
     ("generate", "grammar"),
+    ("import", "dequantize"),
     ("ls", "thinking"),
     ("quantize", "dequantize"),
 }

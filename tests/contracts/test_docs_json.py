@@ -26,6 +26,7 @@ from scripts.docs.verbs import read_app
 from tests.core.train.runs import sums, write_rows
 from tests.core.upload.hub import UploadHub
 from tests.fakehub import Fault, weights
+from tests.ggufs import tiny_llama
 from tests.jsondocs import EVERY, FAILED, check_object, leaves, objects_in, page
 from tests.processes import SCRIPT, environ_of, mlxbun, wait_until
 from tests.tiny import make_model
@@ -149,6 +150,8 @@ def _run_offline(recorder: Recorder) -> None:
     write_rows(recorder.home / "text", [{"text": "Rivers run to the sea."}])
     run("perplexity", "./tiny", "--data", "text/train.jsonl", "--sequence-length", "8")
     run("upload", "lora", "--to", "ada/lora", "--dry-run")
+    tiny_llama().write(recorder.home / "tiny.gguf")
+    run("import", "tiny.gguf")
 
 
 def _publish(home: Path) -> None:

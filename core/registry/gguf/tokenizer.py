@@ -1,8 +1,8 @@
 """The tokenizer, chat template and generation defaults, rebuilt from GGUF metadata.
 
-Two models: `gpt2`, byte-level BPE with its merges and a named way to cut words first, and `llama`,
-SentencePiece BPE whose merges follow from the scores. Writes the three JSON files that a Hugging
-Face tokenizer reads. Knows no weights.
+Two models: `gpt2`, byte-level BPE with its merges and a named way to cut words first (`words`), and
+`llama`, SentencePiece BPE whose merges follow from the scores. Writes the three JSON files that a
+Hugging Face tokenizer reads. Knows no weights.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import BadModelFiles
 from core.registry.gguf.container import HINT
+from core.registry.gguf.metadata import architecture
+from core.registry.gguf.words import CUTTINGS, Cutting, byte_level
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -21,18 +23,13 @@ if TYPE_CHECKING:
 
 _UNKNOWN, _CONTROL, _USER_DEFINED, _BYTE = 2, 3, 4, 6
 MAX_PIECE = 1024  # characters of one token; the longest in use are near 128
+MAX_LETTERS = 2**23  # characters of all tokens; the largest vocabularies have some 2**21
 
 # Control tokens that end a turn or a text, whatever the file calls its one end token.
 _ENDINGS = frozenset({"<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end_of_text|>", "<|endoftext|>",
                       "<|end|>", "<end_of_turn>", "</s>"})  # fmt: skip
+_PHI3_PLAIN = ("<unk>", "<s>", "<|endoftext|>")  # special tokens that leave the space behind them
 _SAMPLING = {"temp": "temperature", "top_k": "top_k", "top_p": "top_p", "min_p": "min_p"}
-
-# How the published tokenizers of these families cut text before merging.
-_CONTRACTIONS = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-_REST = r" ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-_WORD = r"[^\r\n\p{L}\p{N}]?\p{L}+"
-_LLAMA3_WORDS = rf"{_CONTRACTIONS}|{_WORD}|\p{{N}}{{1,3}}|{_REST}"
-_QWEN2_WORDS = rf"{_CONTRACTIONS}|{_WORD}|\p{{N}}|{_REST}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +66,7 @@ def build_tokenizer(gguf: GgufFile, *, rows: int, context: int) -> dict[str, Any
         BadModelFiles: a tokenizer of another kind, or one whose parts do not fit together.
     """
     vocabulary = _read_vocabulary(gguf, rows)
-    kind = gguf.metadata.get("tokenizer.ggml.model")
+    kind = _model(gguf)
     if kind == "gpt2":
         parts = _byte_level_parts(gguf, vocabulary)
     elif kind == "llama":
@@ -85,7 +82,7 @@ def build_tokenizer(gguf: GgufFile, *, rows: int, context: int) -> dict[str, Any
             "version": "1.0",
             "truncation": None,
             "padding": None,
-            "added_tokens": list(_added_tokens(vocabulary)),
+            "added_tokens": list(_added_tokens(vocabulary, strips=_strips(gguf))),
             "post_processor": _post_processor(vocabulary),
             **parts,
         },
@@ -98,6 +95,12 @@ def build_tokenizer(gguf: GgufFile, *, rows: int, context: int) -> dict[str, Any
     return files
 
 
+def spare_templates(gguf: GgufFile) -> list[str]:
+    """Return the names of the file's chat templates beside the default one, which are left out."""
+    start = "tokenizer.chat_template."
+    return sorted(key.removeprefix(start) for key in gguf.metadata if key.startswith(start))
+
+
 def _read_vocabulary(gguf: GgufFile, rows: int) -> Vocabulary:
     tokens = _texts(gguf, "tokens")
     if len(tokens) > rows:
@@ -106,10 +109,13 @@ def _read_vocabulary(gguf: GgufFile, rows: int) -> Vocabulary:
         raise _refuse(gguf, "names a token twice")
     if max(map(len, tokens), default=0) > MAX_PIECE:
         raise _refuse(gguf, f"has a token of more than {MAX_PIECE} characters")
+    if sum(map(len, tokens)) > MAX_LETTERS:
+        raise _refuse(gguf, f"has tokens of more than {MAX_LETTERS} characters together")
     kinds = gguf.metadata.get("tokenizer.ggml.token_type", ())
     if not isinstance(kinds, tuple) or len(kinds) not in (0, len(tokens)):
         raise _refuse(gguf, "has another number of token kinds than of tokens")
-    starts = gguf.metadata.get("tokenizer.ggml.model") == "llama" or _words(gguf) in _LLAMA3
+    cutting = CUTTINGS.get(_way(gguf))
+    starts = _model(gguf) == "llama" or (cutting is not None and cutting.starts)
     add_bos = gguf.metadata.get("tokenizer.ggml.add_bos_token", starts)
     return Vocabulary(
         tokens=tokens,
@@ -129,37 +135,28 @@ def _byte_level_parts(gguf: GgufFile, vocabulary: Vocabulary) -> dict[str, Any]:
     for pair in merges:
         if len(pair) != 2 or pair[0] not in ids or pair[1] not in ids or "".join(pair) not in ids:
             raise _refuse(gguf, f"has the merge {' '.join(pair)!r:.40}, which its tokens lack")
-    words = _words(gguf)
+    cutting = _cutting(gguf)
     return {
-        "normalizer": {"type": "NFC"} if words in _QWEN2 else None,
-        "pre_tokenizer": {"type": "Sequence", "pretokenizers": _word_cutters(gguf, words)},
-        "decoder": _byte_level(use_regex=True),
-        "model": _bpe(ids, merges, ignore_merges=words in _LLAMA3),
+        "normalizer": {"type": "NFC"} if cutting.composes else None,
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": list(cutting.cutters)},
+        "decoder": byte_level(use_regex=True),
+        "model": _bpe(ids, merges, ignore_merges=cutting.whole_words),
     }
 
 
-_LLAMA3 = ("llama-bpe", "llama3", "llama-v3")
-_QWEN2 = ("qwen2",)
+def _model(gguf: GgufFile) -> Any:
+    return gguf.metadata.get("tokenizer.ggml.model")
 
 
-def _words(gguf: GgufFile) -> str:
+def _way(gguf: GgufFile) -> str:
     return str(gguf.metadata.get("tokenizer.ggml.pre", "default"))
 
 
-def _word_cutters(gguf: GgufFile, words: str) -> list[dict[str, Any]]:
-    if words == "gpt-2":
-        return [_byte_level(use_regex=True)]
-    if words in ("smollm", "starcoder"):
-        return [{"type": "Digits", "individual_digits": True}, _byte_level(use_regex=True)]
-    if words in _LLAMA3:
-        return [_split(_LLAMA3_WORDS), _byte_level(use_regex=False)]
-    if words in _QWEN2:
-        return [_split(_QWEN2_WORDS), _byte_level(use_regex=False)]
-    if words == "default":  # what llama.cpp does for a file that does not tell
-        cuts = [_split(r"[\p{P}\$\+<=>\^~\|]+"), _byte_level(use_regex=True)]
-        return [cuts[0], _split(r"\p{N}+"), _split(r"[0-9]{3}"), cuts[1]]
+def _cutting(gguf: GgufFile) -> Cutting:
+    if (found := CUTTINGS.get(_way(gguf))) is not None:
+        return found
     raise BadModelFiles(
-        f"{gguf.path.name} cuts words in the way {words!r:.40}, which mlxbun cannot import.",
+        f"{gguf.path.name} cuts words in the way {_way(gguf)!r:.40}, which mlxbun cannot import.",
         hint="Use a repository in MLX's own format for this model.",
     )
 
@@ -225,25 +222,12 @@ def _bpe(
     }
 
 
-def _byte_level(*, use_regex: bool) -> dict[str, Any]:
-    return {
-        "type": "ByteLevel",
-        "add_prefix_space": False,
-        "trim_offsets": True,
-        "use_regex": use_regex,
-    }
+def _strips(gguf: GgufFile) -> bool:
+    """Return whether special tokens take the space behind them: a file does not say, Phi-3's do."""
+    return architecture(gguf) == "phi3" and _model(gguf) == "llama"
 
 
-def _split(pattern: str) -> dict[str, Any]:
-    return {
-        "type": "Split",
-        "pattern": {"Regex": pattern},
-        "behavior": "Isolated",
-        "invert": False,
-    }
-
-
-def _added_tokens(vocabulary: Vocabulary) -> Iterator[dict[str, Any]]:
+def _added_tokens(vocabulary: Vocabulary, *, strips: bool) -> Iterator[dict[str, Any]]:
     for index, kind in enumerate(vocabulary.kinds):
         if kind in (_UNKNOWN, _CONTROL, _USER_DEFINED):
             yield {
@@ -251,7 +235,7 @@ def _added_tokens(vocabulary: Vocabulary) -> Iterator[dict[str, Any]]:
                 "content": vocabulary.tokens[index],
                 "single_word": False,
                 "lstrip": False,
-                "rstrip": False,
+                "rstrip": strips and vocabulary.tokens[index] not in _PHI3_PLAIN,
                 "normalized": False,
                 "special": kind != _USER_DEFINED,
             }

@@ -64,6 +64,10 @@ def test_another_version(tmp_path: Path) -> None:
         struct.pack("<QQQ1sIQIQ", 1, 0, 1, b"t", 1, 32, 0, 2**63),  # an offset beyond the end
         struct.pack("<QQQ1sIQIQ", 1, 0, 1, b"t", 1, 0, 0, 0),  # a tensor of nothing
         struct.pack("<QQQ1sIQIQ", 1, 0, 1, b"t", 1, 31, 8, 0),  # a block cut in two
+        struct.pack("<QQQ1sIQIQ", 1, 0, 1, b"t", 1, 1, 0, 4),  # an offset that is not aligned
+        struct.pack(
+            "<QQQ1sIQIQQ1sIQIQ", 2, 0, 1, b"t", 1, 16, 0, 0, 1, b"u", 1, 8, 0, 32
+        ),  # overlap
     ],
 )
 def test_numbers_that_lie(tail: bytes, tmp_path: Path) -> None:
@@ -72,11 +76,50 @@ def test_numbers_that_lie(tail: bytes, tmp_path: Path) -> None:
     _refused(path, tmp_path)
 
 
+def test_tensors_that_overlap_are_named(tmp_path: Path) -> None:
+    path = tmp_path / "x.gguf"
+    rows = struct.pack("<Q1sIQIQ", 1, b"t", 1, 16, 0, 0) + struct.pack(
+        "<Q1sIQIQ", 1, b"u", 1, 8, 0, 32
+    )
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 2, 0) + rows + bytes(128))
+    assert "'t' and 'u' overlap" in _refused(path, tmp_path)
+
+
+def test_a_header_without_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A sparse file is as long as its author likes, and takes no room on the disk."""
+    monkeypatch.setattr("core.registry.gguf.container.MAX_HEADER", 2**16)
+    path = tmp_path / "x.gguf"
+    array = struct.pack("<Q2sIIQ", 2, b"%02d" % 0, 9, 0, 2**17)
+    path.write_bytes(b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + array)
+    with path.open("r+b") as file:
+        file.truncate(2**33)
+    assert "header takes more than" in _refused(path, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "named"),
+    [
+        ("m-00001-of-00000.gguf", "claims 0 files"),
+        ("m-00001-of-99999.gguf", "claims 99999 files"),
+        ("m-00003-of-00004.gguf", "m-00001-of-00004.gguf and 2 more is missing"),
+    ],
+)
+def test_numbers_of_files_that_lie(name: str, named: str, tmp_path: Path) -> None:
+    tiny_llama().write(tmp_path / name)
+    assert named in _refused(tmp_path / name, tmp_path)
+
+
+def test_a_tensor_in_two_files_of_a_model(tmp_path: Path) -> None:
+    for number in (1, 2):
+        tiny_llama().write(tmp_path / f"m-0000{number}-of-00002.gguf")
+    assert "a second time" in _refused(tmp_path / "m-00001-of-00002.gguf", tmp_path)
+
+
 def test_a_kind_of_tensor_that_is_not_read_is_named(tmp_path: Path) -> None:
     path = tmp_path / "x.gguf"
-    row = struct.pack("<QQQ1sIQIQ", 1, 0, 1, b"t", 1, 256, 12, 0)
+    row = struct.pack("<QQQ1sIQIQ", 1, 0, 1, b"t", 1, 256, 28, 0)
     path.write_bytes(b"GGUF" + struct.pack("<I", 3) + row + bytes(512))
-    assert "Q4_K" in _refused(path, tmp_path)
+    assert "F64" in _refused(path, tmp_path)
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -133,7 +176,7 @@ def _extra(name: str, width: int) -> Callable[[TinyLlama], None]:
         (_set("llama.attention.head_count_kv", 3), "heads"),
         (_set("llama.feed_forward_length", 97), "ffn_gate"),
         (_set("llama.rope.dimension_count", 8), "rotates a part"),
-        (_set("llama.rope.scaling.type", "yarn"), "yarn"),
+        (_set("llama.rope.scaling.type", "su"), "su"),
         (_set("llama.attention.layer_norm_rms_epsilon", float("nan")), "rms_epsilon"),
         (_drop("llama.context_length"), "context_length"),
         (_drop("token_embd.weight"), "token_embd.weight"),
@@ -141,7 +184,7 @@ def _extra(name: str, width: int) -> Callable[[TinyLlama], None]:
         (_extra("blk.0.attn_q.bias", 64), "blk.0.attn_q.bias"),
         (_extra("rope_freqs.weight", 8), "Llama 3"),
         (_set("tokenizer.ggml.model", "bert"), "bert"),
-        (_set("tokenizer.ggml.pre", "tekken"), "tekken"),
+        (_set("tokenizer.ggml.pre", "viking"), "viking"),
         (_set("tokenizer.ggml.merges", ["h e", "q q q"]), "merge"),
         (_set("tokenizer.ggml.merges", ["h j"]), "merge"),
         (_set("tokenizer.ggml.token_type", [1, 2]), "kinds"),

@@ -12,7 +12,7 @@ import pytest
 from mlx import nn
 
 from core.registry.gguf import import_gguf
-from core.registry.gguf.llama import _llama3_factors
+from core.registry.gguf.rope import _llama3_factors
 from tests.ggufs import HEAD, LAYERS, TinyLlama, quantize, tiny_llama
 
 PACKED = ("Q4_0", "Q4_1", "Q8_0")

@@ -30,7 +30,7 @@ def _model(folder: Path, **files: str | bytes) -> Path:
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({"model-q4__gguf": "GGUF"}, "mlx-community"),
+        ({"model-q4__gguf": "GGUF"}, "mlxbun import"),
         ({"pytorch_model__bin": "x"}, "safetensors version"),
         ({"adapter_config__json": "{}", "adapters__safetensors": "x"}, "--adapter"),
         ({"model__safetensors": POINTER}, "git lfs pull"),

@@ -121,7 +121,7 @@ def test_folders_that_are_no_models(cache: Path, tmp_path: Path) -> None:
         resolve_model(str(tmp_path / "empty"), hub_cache=cache)
     with pytest.raises(BadModelFiles, match="is a GGUF file") as caught:
         resolve_model(str(tmp_path / "file.gguf"), hub_cache=cache)
-    assert "safetensors" in str(caught.value.hint)
+    assert f"`mlxbun import {tmp_path / 'file.gguf'}`" in str(caught.value.hint)
     (tmp_path / "file.txt").write_text("")
     with pytest.raises(BadModelFiles, match="is a file"):
         resolve_model(str(tmp_path / "file.txt"), hub_cache=cache)
