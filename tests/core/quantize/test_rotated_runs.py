@@ -11,7 +11,9 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import load_model
 
 from core.errors import UsageProblem
+from tests.core.fit.tiny_families import tiny_config
 from tests.core.quantize.box import Box, config_of
+from tests.tiny import make_model
 
 _TOKENS = [[3, 1, 4, 1, 5, 9, 2, 6]]
 
@@ -56,9 +58,7 @@ def test_rotated_values_keep_the_tie(box: Box) -> None:
 
 
 def test_norms_after_the_block_are_refused_by_name(box: Box) -> None:
-    folder = box.model()
-    changed = json.loads((folder / "config.json").read_text()) | {"model_type": "gemma2"}
-    (folder / "config.json").write_text(json.dumps(changed))
+    folder = make_model(box.root / "gemma2", config=tiny_config("gemma2"))
     with pytest.raises(UsageProblem, match=r"gemma2 .* norms after attention and MLP"):
         box.quantize(folder, rotate_weights=True)
 
