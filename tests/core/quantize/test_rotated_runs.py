@@ -11,7 +11,9 @@ from mlx.utils import tree_flatten
 from mlx_lm.utils import load_model
 
 from core.errors import UsageProblem
+from tests.core.fit.tiny_families import tiny_config
 from tests.core.quantize.box import Box, config_of
+from tests.tiny import make_model
 
 _TOKENS = [[3, 1, 4, 1, 5, 9, 2, 6]]
 
@@ -27,7 +29,9 @@ def _logits(folder: Path) -> mx.array:
 
 
 def _near(found: mx.array, expected: mx.array) -> bool:
-    return bool(mx.max(mx.abs(found - expected)) < 0.1 * mx.std(expected))
+    """Return whether only rounding lies between logits; a wrong rotation leaves nothing alike."""
+    error = mx.sqrt(mx.mean(mx.square(found - expected)))
+    return bool(error < 0.1 * mx.std(expected))
 
 
 def test_a_rotated_residual_unties_the_embedding_and_counts_the_copy(box: Box) -> None:
@@ -53,11 +57,8 @@ def test_rotated_values_keep_the_tie(box: Box) -> None:
     assert _near(_logits(result.folder), _logits(folder))
 
 
-def test_norms_after_the_block_are_refused_by_name_before_anything_is_loaded(box: Box) -> None:
-    folder = box.model()
-    changed = json.loads((folder / "config.json").read_text()) | {"model_type": "gemma2"}
-    (folder / "config.json").write_text(json.dumps(changed))
-    (folder / "model.safetensors").write_bytes((folder / "model.safetensors").read_bytes()[:4096])
+def test_norms_after_the_block_are_refused_by_name(box: Box) -> None:
+    folder = make_model(box.root / "gemma2", config=tiny_config("gemma2"))
     with pytest.raises(UsageProblem, match=r"gemma2 .* norms after attention and MLP"):
         box.quantize(folder, rotate_weights=True)
 
