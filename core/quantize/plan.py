@@ -20,6 +20,8 @@ from core.quantize.recipe import ROUTER_BITS, Recipe
 
 Kind = Literal["linear", "embedding", "experts"]
 
+SAME_SIZE = 0.01
+"""Bits per weight within which two models count as of one size."""
 _SHOWN = 6  # names in a sentence
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 
@@ -214,8 +216,9 @@ def make_plan(layers: Sequence[Layer], sums: Sums, recipe: Recipe) -> Plan:
 
 
 def uniform_near(plan: Plan, limit_bpw: float) -> Plan | None:
-    """Return the largest uniform affine plan of at most some bits per weight; None: there is none.
+    """Return the largest uniform affine plan of a size; None: there is none.
 
+    Norms make a uniform model a little larger than its bits say, so `SAME_SIZE` more is allowed.
     What is fixed (routers, overrides, what does not fit) is the same in it.
 
     Args:
@@ -230,8 +233,10 @@ def uniform_near(plan: Plan, limit_bpw: float) -> Plan | None:
             if not all(layer.fits(group) for layer in free):
                 continue
             made = plan.with_forms({layer.path: form for layer in free})
-            bpw = made.bits_per_weight
-            if bpw <= limit_bpw + 1e-9 and (best is None or bpw > best.bits_per_weight):
+            if made.bits_per_weight > limit_bpw + SAME_SIZE:
+                continue
+            # Of equal sizes, the one of more bits in larger groups is the better one.
+            if best is None or made.bits_per_weight >= best.bits_per_weight - 1e-9:
                 best = made
     return best
 

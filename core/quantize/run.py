@@ -210,7 +210,9 @@ def _proven(opened: Opened, written: _Written, folders: Mapping[str, Path]) -> _
 
 def _guarded(opened: Opened, key: Key, stage: StagingFolder, ours: _Written) -> _Written:
     """Compare a mixed model with the uniform one of its size, and keep the better one."""
-    rival = uniform_near(opened.plan, ours.plan.bits_per_weight)
+    target = opened.plan.target_bpw
+    assert target is not None
+    rival = uniform_near(opened.plan, target)
     if not opened.recipe.proof or rival is None:
         return _proven(opened, ours, {_MIXED: stage.files})
     from core.quantize.proof import is_worse

@@ -109,7 +109,19 @@ def test_the_uniform_plan_of_a_size() -> None:
     assert found is not None
     assert found.forms["model.layers.0.self_attn.q_proj"] == Form(bits=4, group_size=64)
     assert found.forms["model.layers.0.mlp.gate"] == Form(bits=8, group_size=64)
+    assert uniform_near(plan, found.bits_per_weight - 0.005) == found  # counts as that size
     assert uniform_near(plan, 1.0) is None
+
+
+def test_of_uniform_plans_of_one_size_the_one_of_more_bits() -> None:
+    wide = [replace(layer, item_bytes=4) for layer in _layers() if not layer.router]
+    count = sum(layer.count for layer in wide)
+    sums = Sums(nbytes=4 * count, parameters=count)
+    # With float32 scales 3 bits in groups of 32 take as much as 4 bits in groups of 64.
+    plan = make_plan(wide, sums, make_recipe({"target_bpw": 5.2}))
+    found = uniform_near(plan, 5.1)
+    assert found is not None
+    assert set(found.forms.values()) == {Form(bits=4, group_size=64)}
 
 
 def test_an_embedding_that_is_read_as_numbers_cannot_be_packed() -> None:
