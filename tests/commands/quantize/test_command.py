@@ -162,7 +162,7 @@ def test_the_width_that_fits(place: Path, environ: dict[str, str]) -> None:
         (("--min-agreement", "0.9"), 2, "cannot be checked without the proof"),
         (("--dequantize",), 2, "is not quantized"),
         (("--fit", "much"), 2, "fit must be a size such as 6GB"),
-        (("--fit", "6GB", "--bits", "4"), 2, "does not go with fit"),
+        (("--fit", "6GB", "--bits", "4"), 2, "cannot be combined with fit"),
         (("--recipe", "none.toml"), 3, "There is no configuration file none.toml."),
         (("--plot", "x.svg"), 2, "--plot draws what mixed precision measures"),
         (("--target-bpw", "4.5", "--plot", "x.gif"), 2, "A plot is an .svg or .png file"),
