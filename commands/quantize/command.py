@@ -90,9 +90,9 @@ def _ready(recipe: Recipe, run: Run, console: Console) -> Recipe:
     if recipe.model_id is None:
         raise UsageProblem("quantize needs a MODEL.", hint="`mlxbun ls` shows those here.")
     if run.plot is not None:
-        from commands.quantize.picture import check_picture
+        from commands.quantize.picture import check_plot
 
-        check_picture(run.plot, recipe)
+        check_plot(run.plot, recipe)
     ready = make_ready(
         recipe,
         find_host=lambda: find_host(settings, session.paths, session.environ),

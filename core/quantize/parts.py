@@ -35,14 +35,10 @@ def rotate_source(recipe: Recipe, source: Source, *, values: bool | None = None)
     """Return a source's model with rotated weights, lazily.
 
     Args:
-        recipe: says how.
-        source: the model.
-        values: `Rotated.values` of the same source before, which then is not tried again.
-
-    Args:
         recipe: what was chosen.
-        source: the model as it is.
-        values: `Source.rotates_values` of the same model before; None: it is tried.
+        source: the model.
+        values: `Rotated.values` of an earlier call for the same model, which skips the trial; None:
+            try.
 
     Raises:
         UsageProblem: its architecture cannot be rotated.
