@@ -165,7 +165,7 @@ def test_the_width_that_fits(place: Path, environ: dict[str, str]) -> None:
         (("--fit", "6GB", "--bits", "4"), 2, "cannot be combined with fit"),
         (("--recipe", "none.toml"), 3, "There is no configuration file none.toml."),
         (("--plot", "x.svg"), 2, "--plot needs --target-bpw"),
-        (("--target-bpw", "4.5", "--plot", "x.gif"), 2, "A plot is an .svg or .png file"),
+        (("--target-bpw", "4.5", "--plot", "x.gif"), 2, "A picture is a .png or .svg file"),
         (("--output", "model/in"), 2, "lies in the folder of the model itself"),
         (("--output", "home"), 2, "exists already"),
         (("--memory-budget", "0"), 2, "--memory-budget must be a number"),

@@ -56,7 +56,7 @@ def test_group_128_does_not_divide_576() -> None:
         "model.layers.0.mlp.switch_mlp.down_proj",
     ]
     assert describe_kept(plan) == [
-        "model.embed_tokens, model.layers.*.self_attn.q_proj (2) stay unpacked: their last "
+        "model.embed_tokens, model.layers.*.self_attn.q_proj (2) stay unquantized: their last "
         "dimension, 576, is not a multiple of 128."
     ]
     with pytest.raises(UsageProblem, match="128 does not divide") as caught:
@@ -130,7 +130,7 @@ def test_an_embedding_that_is_read_as_numbers_cannot_be_packed() -> None:
         for each in _layers()
     ]
     assert "model.embed_tokens" not in _plan(layers).forms
-    with pytest.raises(UsageProblem, match="embed_tokens cannot be packed: it is read"):
+    with pytest.raises(UsageProblem, match="embed_tokens cannot be quantized: it is read"):
         _plan(layers, override="*embed*=4")
 
 
