@@ -1,4 +1,4 @@
-"""`mlxbun quantize --plot`: a picture of what mixed precision chose from."""
+"""`mlxbun quantize --plot`: a picture of the sweep."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def check_plot(picture: Path, recipe: Recipe) -> None:
 
 
 def draw(model: Path, picture: Path, console: Console) -> None:
-    """Draw the sweep that lies with a quantized model.
+    """Draw the sweep of a quantized model.
 
     Raises:
         MlxbunError: there is none, or the picture cannot be written.

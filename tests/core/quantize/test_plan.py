@@ -135,7 +135,7 @@ def test_an_embedding_that_is_read_as_numbers_cannot_be_packed() -> None:
 
 
 def test_nothing_to_quantize() -> None:
-    with pytest.raises(UsageProblem, match="Nothing is left"):
+    with pytest.raises(UsageProblem, match="Nothing to quantize"):
         _plan(override="*=keep")
 
 
