@@ -29,6 +29,7 @@ _, VERBS = read_app()
 STEADY = [scene for scene in SCENES if scene.steady]
 # Options that are called like a setting and are none.
 _OTHERS = {
+    ("eval", "max_tokens"),
     ("fit", "batch"),
     ("fuse", "adapter"),
     ("generate", "grammar"),
