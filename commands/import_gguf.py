@@ -1,4 +1,4 @@
-"""`mlxbun import`: a GGUF file becomes a model that mlxbun runs."""
+"""`mlxbun import`: convert a GGUF file to an MLX model."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def import_gguf(
     name: Annotated[
         str | None,
         typer.Option(
-            "--name", help="What to call it [local/ and the file's name].", metavar="ORG/NAME"
+            "--name", help="Name in the cache [local/ and the file name].", metavar="ORG/NAME"
         ),
     ] = None,
     output: Annotated[
@@ -42,19 +42,19 @@ def import_gguf(
         typer.Option(
             "--output",
             autocompletion=folders,
-            help="Write a new folder instead of into the Hugging Face cache.",
+            help="Write to a new folder instead of the Hugging Face cache.",
             metavar="DIR",
         ),
     ] = None,
     dequantize: Annotated[
-        bool, typer.Option("--dequantize", help="Unpack all weights to 16 bits.")
+        bool, typer.Option("--dequantize", help="Convert all weights to 16 bits.")
     ] = False,
     requantize: Annotated[
         int | None,
         typer.Option(
             "--requantize",
             autocompletion=import_widths,
-            help="Pack weights that MLX cannot keep as they are in so many bits.",
+            help="Bits for quantized weights that MLX cannot keep unchanged.",
             metavar="BITS",
         ),
     ] = None,
@@ -63,28 +63,28 @@ def import_gguf(
         typer.Option(
             "--dtype",
             autocompletion=import_types,
-            help="Type of weights that are not packed: float16 or bfloat16.",
+            help="Type of unquantized weights: float16 or bfloat16.",
             metavar="TYPE",
         ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be done, and write nothing.")
+        bool, typer.Option("--dry-run", help="Show the plan; write nothing.")
     ] = False,
     json: JsonOption = False,
 ) -> None:
-    """Make a model of a GGUF file.
+    """Convert a GGUF file to an MLX model.
 
-    Weights stay as they are where MLX packs the same grid; others are unpacked, or packed anew with
-    --requantize. What happens to each kind of weights is listed.
+    Weights are kept where MLX has the same format. Others are converted to 16 bits, or requantized
+    with --requantize. The result for each type of weights is listed.
     """
     session: Session = context.obj
     console = session.console(json=json)
     wishes = _wishes(dequantize=dequantize, requantize=requantize, dtype=dtype)
     if name is not None and output is not None:
-        raise UsageProblem("--name and --output exclude each other.")
+        raise UsageProblem("--name and --output cannot be combined.")
     source = expanded(file)
     if not source.is_file():
-        raise NotFound(f"There is no file {source}.", hint="Name a GGUF file.")
+        raise NotFound(f"No such file: {source}.", hint="Give the path of a GGUF file.")
     from core.download.gguf_import import check_place, import_name
     from core.registry.gguf import prepare
 
@@ -109,18 +109,18 @@ def _wishes(*, dequantize: bool, requantize: int | None, dtype: str | None) -> W
     from core.registry.gguf import Wishes
 
     if dequantize and requantize is not None:
-        raise UsageProblem("--dequantize and --requantize exclude each other.")
+        raise UsageProblem("--dequantize and --requantize cannot be combined.")
     if requantize is not None:
         from core.quantize.form import checked_form
 
         checked_form(bits=requantize, group_size=None)
     if dtype not in (None, "float16", "bfloat16"):
-        raise UsageProblem(f"--dtype is float16 or bfloat16, not {dtype!r:.40}.")
+        raise UsageProblem(f"--dtype must be float16 or bfloat16, not {dtype!r:.40}.")
     return Wishes(dequantize=dequantize, requantize=requantize, dtype=dtype)
 
 
 def _prepare_mlx(session: Session) -> None:
-    """Make the compute plan before MLX is imported: where it has no backend, this says so."""
+    """Make the compute plan before MLX is imported; it reports a missing backend."""
     from core.machine.compute import prepare_compute
 
     prepare_compute(
@@ -148,13 +148,13 @@ def _written(
             )
     except OSError as problem:
         raise MlxbunError(
-            f"The model cannot be written to {target or hub_cache}: {problem.strerror or problem}.",
-            hint="Nothing was kept of it. Make room, or name another folder with --output.",
+            f"Could not write the model to {target or hub_cache}: {problem.strerror or problem}.",
+            hint="Nothing was kept. Free some space, or choose another folder with --output.",
         ) from problem
 
 
 def _tell(prepared: Prepared, console: Console) -> None:
-    """List what becomes of each kind of weights."""
+    """List what happens to each type of weights."""
     for found in prepared.outcomes:
         plural = "tensor" if found.tensors == 1 else "tensors"
         size = format_bytes(found.size_bytes)
@@ -181,7 +181,7 @@ def _show(prepared: Prepared, done: Imported | None, place: Path, console: Conso
         console.json(document)
         return
     if done is None:
-        console.note(f"would take {format_bytes(prepared.size)} of disk; nothing was written")
+        console.note(f"would use {format_bytes(prepared.size)} of disk space; nothing was written")
     console.text(f"{name}\n")
     if done is not None:
         console.note(f"next: mlxbun serve {quote(name)}")

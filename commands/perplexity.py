@@ -1,6 +1,6 @@
-"""`mlxbun perplexity`: how well a model predicts a text.
+"""`mlxbun perplexity`: measure how well a model predicts a text.
 
-Light to import: the engine comes in when the command runs.
+Light to import: the engine is imported when the command runs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _COLUMNS = {"domain": "DOMAIN", "tokens": "TOKENS", "perplexity": "PERPLEXITY"}
 
 @dataclass(frozen=True, kw_only=True)
 class _Run:
-    """What to measure, and with what."""
+    """What to measure, and how."""
 
     data: Path | None
     """A file of rows; None: our held-out text."""
@@ -101,7 +101,7 @@ def perplexity(
     ] = 8,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", help="Seed that chooses the sequences [123].", min=0, metavar="N"),
+        typer.Option("--seed", help="Seed for choosing the sequences [123].", min=0, metavar="N"),
     ] = None,
     adapter: AdapterOption = None,
     memory_budget: MemoryOption = None,
@@ -111,8 +111,8 @@ def perplexity(
 ) -> None:
     """Measure the perplexity of a model on held-out text.
 
-    The method is that of `mlx_lm.perplexity`. The held-out text comes with mlxbun; no network is
-    needed.
+    Uses the method of `mlx_lm.perplexity`. The held-out text is part of mlxbun, so it works without
+    a network.
     """
     session: Session = context.obj
     console = session.console(json=json)
@@ -135,7 +135,7 @@ def perplexity(
 
 
 def _measure(model: str | None, run: _Run) -> None:
-    """Measure a model and show what was found. What is cheap to find wrong comes first."""
+    """Measure a model and show the result. Cheap checks come first."""
     from core.engine.adapters import find_sound_adapter
     from core.machine.compute import prepare_compute
 
@@ -232,7 +232,7 @@ def _refuse_beyond_context(found: ModelRef, length: int) -> None:
 
 
 def _sampling_notes(count: int, total: int, run: _Run) -> Iterator[str]:
-    """Yield what the options that choose sequences came to, one sentence each."""
+    """Yield notes on the effect of the sampling options, one sentence each."""
     if count < total:
         if run.samples is None:
             yield f"{count} of {total} sequences are measured; --num-samples -1 measures all."

@@ -1,4 +1,4 @@
-"""Charts in SVG, drawn by hand: they need no library. Imports no arrays.
+"""Charts in SVG, written without a library, and the check of a picture's path. Imports no arrays.
 
 The colours are those of Okabe and Ito, which people with any colour vision tell apart
 (https://jfly.uni-koeln.de/color/).
@@ -7,9 +7,14 @@ The colours are those of Okabe and Ito, which people with any colour vision tell
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
 from xml.sax.saxutils import escape
+
+from core.errors import BackendMissing, UsageProblem
 
 Point = tuple[float, float]
 
@@ -18,6 +23,7 @@ BLUE, ORANGE, GREEN, PINK, SKY, RED, BLACK = (
 )  # fmt: skip
 GRID = "#E0E0E0"
 TICKS = 5
+SUFFIXES = (".png", ".svg")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,3 +140,39 @@ def picture(width: int, height: int, parts: Iterable[str]) -> str:
     return "\n".join(
         [head, f'<rect width="{width}" height="{height}" fill="white"/>', *parts, "</svg>\n"]
     )
+
+
+def check_picture(path: Path, *, example: str, own_svg: bool = False) -> None:
+    """Refuse a path to which no picture can be written, before anything is measured.
+
+    Args:
+        path: the file.
+        example: a file name for the hint.
+        own_svg: whether SVG is drawn without matplotlib.
+
+    Raises:
+        UsageProblem: the suffix is neither .png nor .svg, the path is a folder, or the folder that
+            holds it cannot be written to.
+        BackendMissing: matplotlib is needed and not installed.
+    """
+    suffix = path.suffix.lower()
+    if suffix not in SUFFIXES:
+        raise UsageProblem(
+            f"A picture is a .png or .svg file, and {path.name!r} is neither.",
+            hint=f"Name it for example {example}.",
+        )
+    if path.is_dir():
+        raise UsageProblem(f"{path} is a folder.", hint="Name a file in it.")
+    there = next(folder for folder in path.absolute().parents if folder.exists())
+    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
+        raise UsageProblem(
+            f"{path} cannot be written: {there} is not a folder that takes files.",
+            hint="Name a file in another folder.",
+        )
+    svg = suffix == ".svg" and own_svg
+    if not svg and find_spec("matplotlib") is None:
+        kind, other = ("PNG pictures", "name an .svg file, or ") if own_svg else ("Pictures", "")
+        hint = f"{other}run `pip install 'mlxbun[plot]'`."
+        raise BackendMissing(
+            f"{kind} need matplotlib, which is not installed.", hint=hint[0].upper() + hint[1:]
+        )

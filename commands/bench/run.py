@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Literal, cast
 from commands.bench.show import show_run
 from core.bench.measure import Sample, measure
 from core.bench.plan import Limits, Plan, Wishes, make_plan
-from core.bench.plot import check_picture, draw_run, write_picture
+from core.bench.plot import draw_run, write_picture
 from core.bench.report import describe_run
+from core.drawing import check_picture
 from core.engine.adapters import find_sound_adapter
 from core.engine.start import find_model, start_engine
 from core.errors import MlxbunError
@@ -65,7 +66,7 @@ def run_bench(
         KeyboardInterrupt: after what there is was shown.
     """
     if picture:
-        check_picture(picture)
+        check_picture(picture, example="bench.png")
     settings = replace(settings, keep_alive=None)  # a model that unloads is not measured
     opened = _open(model, settings=settings, session=session, console=console)
     plan = _plan(wishes, opened.engine, settings, console)

@@ -1,6 +1,6 @@
-"""`mlxbun eval`: how far a model is from its original, and whether a published table is true.
+"""`mlxbun eval`: compare a model with its original, or verify a published table.
 
-Light to import: MLX comes in when the command runs.
+Light to import: MLX is imported when the command runs.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ def evaluate(
         typer.Argument(
             metavar="ORIGINAL MODEL | --verify MODEL",
             autocompletion=two_models,
-            help="Two models: folders, repo ids, or parts of them; with --verify one.",
+            help="Two models (folder, repo id, or part of one); one with --verify.",
         ),
     ] = None,
     verify: Annotated[
         bool,
-        typer.Option("--verify", help="Measure the table in a quantized model's folder again."),
+        typer.Option("--verify", help="Measure a quantized model's published table again."),
     ] = False,
     original: Annotated[
         str | None,
         typer.Option(
             "--original",
             autocompletion=models,
-            help="With --verify: the original, where it is not the one that the record names.",
+            help="With --verify: the original model. Default: the one named in the record.",
             metavar="MODEL",
         ),
     ] = None,
@@ -43,14 +43,16 @@ def evaluate(
         float | None,
         typer.Option(
             "--min-agreement",
-            help="Fail below this share of tokens with the same first choice, 0 to 1.",
+            help="Fail below this top-1 agreement, 0 to 1.",
             metavar="X",
         ),
     ] = None,
     max_kl: Annotated[
         float | None,
         typer.Option(
-            "--max-kl", help="Fail above this mean KL divergence, in nats a token.", metavar="NATS"
+            "--max-kl",
+            help="Fail above this mean KL divergence, in nats per token.",
+            metavar="NATS",
         ),
     ] = None,
     answers: Annotated[
@@ -62,26 +64,26 @@ def evaluate(
     max_tokens: Annotated[
         int | None,
         typer.Option(
-            "--max-tokens", help="Most tokens of an answer [64].", min=1, max=4096, metavar="N"
+            "--max-tokens", help="Maximum tokens per answer [64].", min=1, max=4096, metavar="N"
         ),
     ] = None,
     layer_by_layer: Annotated[
         bool | None,
         typer.Option(
             "--layer-by-layer/--whole",
-            help="Keep one layer in memory at a time [where the model is large].",
+            help="Keep one layer in memory at a time [for large models].",
         ),
     ] = None,
     memory_budget: MemoryOption = None,
     blas: BlasOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Measure how far a model is from its original on held-out text.
+    """Compare a model with its original on held-out text.
 
     Shows bits per weight, size, perplexity, KL divergence and top-1 agreement, overall and by
-    domain; then where greedy answers part, and how many answers are valid JSON and valid tool
-    calls. With --verify, measures the table of a quantized model again and fails where its claims
-    do not hold.
+    domain; then where greedy answers diverge, and how many are valid JSON or valid tool calls.
+    With --verify, measures the published table of a quantized model again, and fails if a claim
+    does not hold.
     """
     from commands.eval.command import run_command
     from commands.eval.words import read_words

@@ -1,4 +1,4 @@
-"""What `mlxbun eval` found, as people and programs read it."""
+"""The result of `mlxbun eval`, for people and as JSON."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _show_answers(found: AnswerComparison, console: Console) -> None:
     console.text("\n")
     console.note(
         f"greedy answers: {same} of {len(found.splits)} are the same for {found.tokens} tokens"
-        + (f"; the others part after {', '.join(map(str, splits))} tokens" if splits else "")
+        + (f"; the others diverge after {', '.join(map(str, splits))} tokens" if splits else "")
     )
     rows = [
         _row("valid JSON", found.original.json_valid, found.model.json_valid, found.json_tasks),

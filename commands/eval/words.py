@@ -1,4 +1,4 @@
-"""What the words and options of `mlxbun eval` ask for, and which of them go together."""
+"""The arguments and options of `mlxbun eval`, checked together."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _TOKENS = 64  # of an answer, unless the command line says otherwise
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """What is to be evaluated."""
+    """One evaluation, as given on the command line."""
 
     original: str | None
     """The model to compare with; None: the one that the record names."""
@@ -23,13 +23,13 @@ class Asked:
     min_agreement: float | None
     """Least top-1 agreement, or None."""
     max_kl: float | None
-    """Largest mean KL divergence in nats a token, or None."""
+    """Largest mean KL divergence in nats per token, or None."""
     answers: bool
     """Compare generated answers as well."""
     tokens: int
-    """Most tokens of an answer."""
+    """Maximum tokens per answer."""
     layered: bool | None
-    """Compute layer by layer; None: where a model is large."""
+    """Compute layer by layer; None: only large models."""
 
 
 def read_words(
@@ -43,7 +43,7 @@ def read_words(
     max_tokens: int | None,
     layered: bool | None,
 ) -> Asked:
-    """Return what a command line asks for.
+    """Return the evaluation that a command line describes.
 
     Raises:
         UsageProblem: too many or too few models, an option of the other form, or a limit that is
@@ -52,17 +52,17 @@ def read_words(
     expected = 1 if verify else 2
     if len(words) != expected:
         form = "--verify MODEL" if verify else "ORIGINAL MODEL"
-        raise UsageProblem(f"eval takes {form}, but got {len(words)} words.")
+        raise UsageProblem(f"eval takes {form}; got {len(words)} arguments.")
     if original is not None and not verify:
-        raise UsageProblem("--original belongs to --verify; without it, name two models.")
+        raise UsageProblem("--original needs --verify; without it, give two models.")
     if verify and (answers is not None or max_tokens is not None):
-        raise UsageProblem("--verify generates no answers: leave out --answers and --max-tokens.")
+        raise UsageProblem("--verify generates no answers: omit --answers and --max-tokens.")
     if answers is False and max_tokens is not None:
-        raise UsageProblem("--max-tokens is for answers, which --no-answers leaves out.")
+        raise UsageProblem("--max-tokens has no effect with --no-answers.")
     if min_agreement is not None and not 0 <= min_agreement <= 1:
         raise UsageProblem(f"--min-agreement must be from 0 to 1, not {min_agreement:g}.")
     if max_kl is not None and not 0 <= max_kl < math.inf:
-        raise UsageProblem(f"--max-kl must be a number from 0 on, not {max_kl:g}.")
+        raise UsageProblem(f"--max-kl must be a finite number of at least 0, not {max_kl:g}.")
     return Asked(
         original=original if verify else words[0],
         model=words[-1],

@@ -1,6 +1,6 @@
-"""`mlxbun quantize`: fewer bits where they do not hurt, and proof of it.
+"""`mlxbun quantize`: quantize a model and measure the loss.
 
-Light to import: the options are made from the table of the recipe, which imports no arrays.
+Light to import: the options come from the recipe's field table, which imports no arrays.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ ModelArgument = Annotated[
     typer.Argument(
         metavar="MODEL",
         autocompletion=completion.models,
-        help="A folder, a repo id, or a part of one; without it, the one in --recipe.",
+        help="A folder, a repo id, or a part of one. Default: model_id in --recipe.",
     ),
 ]
 RecipeOption = Annotated[
@@ -96,17 +96,17 @@ DryRunOption = Annotated[
     bool,
     typer.Option(
         "--dry-run",
-        help="Show what happens to each tensor, the size, memory and time; write nothing.",
+        help="Show the plan for each layer, the size, memory and time; write nothing.",
     ),
 ]
 
 
 def quantize(context: typer.Context, model: str | None = None, **options: Any) -> None:
-    """Quantize a model, and measure what that costs.
+    """Quantize a model and measure the loss.
 
-    The result goes into the Hugging Face cache under a new name, so that `ls` and `serve` see it
-    at once. Ctrl-C stops after the running tensor, and the same command resumes there; a second
-    one stops at once.
+    The result goes into the Hugging Face cache under a new name, where `ls` and `serve` find it.
+    Ctrl-C stops after the current tensor, and the same command resumes; a second Ctrl-C stops at
+    once.
     """
     session: Session = context.obj
     console = session.console(json=options["json"])

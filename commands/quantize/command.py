@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from core.quantize.run import QuantizeResult
     from core.settings import Settings
 
-_STOPPING = "Stopping after the running tensor; Ctrl-C again stops at once."
-_KEPT = "Stopped. What is written is kept: run the same command again to resume."
+_STOPPING = "Stopping after the current tensor; press Ctrl-C again to stop at once."
+_KEPT = "Stopped. Partial files are kept; run the same command again to resume."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,14 +85,14 @@ def run_quantization(given: Mapping[str, Any], run: Run, console: Console) -> No
 
 
 def _ready(recipe: Recipe, run: Run, console: Console) -> Recipe:
-    """Return the recipe with its width chosen, once nothing speaks against it."""
+    """Return the recipe with its width chosen, after all checks that need no weights."""
     settings, session = run.settings, run.session
     if recipe.model_id is None:
-        raise UsageProblem("quantize needs a MODEL.", hint="`mlxbun ls` shows those here.")
+        raise UsageProblem("quantize needs a MODEL.", hint="`mlxbun ls` lists the models here.")
     if run.plot is not None:
-        from commands.quantize.picture import check_picture
+        from commands.quantize.picture import check_plot
 
-        check_picture(run.plot, recipe)
+        check_plot(run.plot, recipe)
     ready = make_ready(
         recipe,
         find_host=lambda: find_host(settings, session.paths, session.environ),

@@ -1,4 +1,4 @@
-"""`mlxbun quantize --dry-run`: what happens to each layer, and what the whole takes."""
+"""`mlxbun quantize --dry-run`: the plan for each layer, the size, memory and time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLUMNS = {
     "layers": "LAYERS",
     "count": "COUNT",
     "shape": "SHAPE",
-    "form": "BECOMES",
+    "form": "FORMAT",
     "size": "SIZE",
     "why": "WHY",
 }
@@ -39,7 +39,7 @@ def show_plan(found: QuantizePlan, console: Console) -> None:
 
 
 def _rows(found: QuantizePlan) -> Iterator[dict[str, Any]]:
-    """Yield a row for all layers that are alike but for the numbers in their names."""
+    """Yield a row for each group of layers that differ only in the numbers in their names."""
     groups: dict[tuple[Any, ...], list[Planned]] = defaultdict(list)
     for each in found.plan.layers:
         name = _NUMBER.sub("*", each.layer.path)
@@ -59,7 +59,7 @@ def _rows(found: QuantizePlan) -> Iterator[dict[str, Any]]:
 def form_words(form: Form | None) -> str:
     """Return a form for people."""
     if form is None:
-        return "as it is"
+        return "unquantized"
     name = f"{form.bits}-bit" if form.mode == "affine" else form.mode
     return f"{name} g{form.group_size}"
 
@@ -70,5 +70,5 @@ def _facts(found: QuantizePlan) -> Iterator[tuple[str, Any]]:
     yield "bits per weight", f"{found.bits_per_weight:.3f}"
     before = f" ({format_bytes(found.source_bytes)} before)" if found.source_bytes else ""
     yield "weights", f"{format_bytes(found.result_bytes)}{before}"
-    yield "memory", f"about {format_bytes(found.memory_bytes)}, beside what Python and MLX take"
+    yield "memory", f"about {format_bytes(found.memory_bytes)}, in addition to Python and MLX"
     yield "time", f"about {format_seconds(found.seconds)}, without sweep and proof"

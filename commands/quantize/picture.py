@@ -1,11 +1,12 @@
-"""`mlxbun quantize --plot`: a picture of what mixed precision chose from."""
+"""`mlxbun quantize --plot`: a picture of the sweep."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from core.drawing import check_picture
 from core.errors import UsageProblem
-from core.quantize.plot import check_plot, write_record_plot
+from core.quantize.plot import write_record_plot
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from core.quantize.recipe import Recipe
 
 
-def check_picture(picture: Path, recipe: Recipe) -> None:
+def check_plot(picture: Path, recipe: Recipe) -> None:
     """Refuse a picture that could not be drawn, before anything is loaded.
 
     Raises:
@@ -23,14 +24,13 @@ def check_picture(picture: Path, recipe: Recipe) -> None:
     """
     if recipe.target_bpw is None:
         raise UsageProblem(
-            "--plot draws what mixed precision measures, and nothing is measured without "
-            "--target-bpw.",
+            "--plot needs --target-bpw: it draws the sweep of mixed precision.",
         )
-    check_plot(picture)
+    check_picture(picture, example="sweep.svg", own_svg=True)
 
 
 def draw(model: Path, picture: Path, console: Console) -> None:
-    """Draw the sweep that lies with a quantized model.
+    """Draw the sweep of a quantized model.
 
     Raises:
         MlxbunError: there is none, or the picture cannot be written.

@@ -1,4 +1,4 @@
-"""What a quantization looks like: a live bar for a person, lines for a log, NDJSON for programs."""
+"""Output of a quantization: a progress bar, log lines, or NDJSON."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def event_line(event: QuantizeEvent) -> dict[str, Any]:
 
 
 def show_result(result: QuantizeResult, recipe: Recipe, console: Console) -> None:
-    """Show what a quantization has made, what was measured of it, and what to do with it."""
+    """Show the result of a quantization, its proof, and the next command."""
     if console.json_mode:
         console.event({"event": "done", **result_as_json(result)})
         return
@@ -63,15 +63,15 @@ def _facts(result: QuantizeResult, recipe: Recipe) -> Iterator[tuple[str, Any]]:
     yield "weights", f"{format_bytes(result.weights_bytes)}{before}"
     yield "bits per weight", f"{result.bits_per_weight:.3f}"
     if result.uniform_instead:
-        yield "forms", "uniform: mixed precision was not better at this size"
+        yield "format", "uniform: mixed precision was not better at this size"
     if result.requantized is not None:
-        yield "source", f"quantized already ({result.requantized}): its loss is included"
+        yield "source", f"already quantized ({result.requantized}); its loss is included"
     if result.table is None and not recipe.dequantize and not recipe.proof:
         yield "proof", "not measured (--no-proof)"
 
 
 def _show_kept(result: QuantizeResult, console: Console) -> None:
-    """List the layers that could be packed and are not."""
+    """List the layers that could be quantized and are not."""
     if not result.kept:
         return
     console.text("\n")

@@ -7,12 +7,10 @@ colour vision tell apart (https://jfly.uni-koeln.de/color/); series differ in th
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from core.errors import BackendMissing, MlxbunError, UsageProblem
+from core.errors import MlxbunError
 from core.figures import machine_key
 from core.paths import atomic_write
 from core.units import format_number, format_seconds
@@ -46,38 +44,9 @@ STYLE: dict[Any, Any] = {
     "lines.markersize": 5,
     "svg.fonttype": "none",
 }
-SUFFIXES = (".png", ".svg")
 _PANEL_INCHES = (3.7, 3.1)
 _TITLE_INCHES = 0.75
 _DOTS_PER_INCH = 160
-
-
-def check_picture(path: Path) -> None:
-    """Refuse a picture that could not be written, before anything is measured.
-
-    Raises:
-        UsageProblem: another suffix than PNG's or SVG's, a folder of that name, or a place that
-            cannot be written to.
-        BackendMissing: matplotlib is not installed.
-    """
-    if path.suffix.lower() not in SUFFIXES:
-        raise UsageProblem(
-            f"A picture is a .png or .svg file, and {path.name!r} is neither.",
-            hint="Name it for example bench.png.",
-        )
-    if path.is_dir():
-        raise UsageProblem(f"{path} is a folder.", hint="Name a file in it.")
-    there = next(folder for folder in path.absolute().parents if folder.exists())
-    if not (there.is_dir() and os.access(there, os.W_OK | os.X_OK)):
-        raise UsageProblem(
-            f"{path} cannot be written: {there} is not a folder that takes files.",
-            hint="Name a file in another folder.",
-        )
-    if find_spec("matplotlib") is None:
-        raise BackendMissing(
-            "Pictures need matplotlib, which is not installed.",
-            hint="Run `pip install 'mlxbun[plot]'`.",
-        )
 
 
 def draw_run(run: Run) -> Picture:

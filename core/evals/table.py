@@ -33,11 +33,11 @@ class Summary:
     perplexity_se: float | None
     """Its standard error; None: there is only one sequence."""
     loss_increase: float
-    """Mean negative log-likelihood minus that of the original, in nats a token."""
+    """Mean negative log-likelihood minus that of the original, in nats per token."""
     loss_increase_se: float | None
     """Its paired standard error."""
     kl: float
-    """Mean KL(original || model), in nats a token."""
+    """Mean KL(original || model), in nats per token."""
     kl_se: float | None
     """Its standard error."""
     kl_median: float
@@ -148,7 +148,7 @@ def require_limits(entry: Entry, *, min_agreement: float | None, max_kl: float |
     Args:
         entry: the model.
         min_agreement: least share of tokens with the same first choice, 0 to 1; None: no limit.
-        max_kl: largest mean KL divergence in nats a token; None: no limit.
+        max_kl: largest mean KL divergence in nats per token; None: no limit.
 
     Raises:
         ProofFailed: it misses one.
@@ -157,7 +157,7 @@ def require_limits(entry: Entry, *, min_agreement: float | None, max_kl: float |
     if min_agreement is not None and entry.overall.agreement < min_agreement:
         missed.append(f"top-1 agreement is {entry.overall.agreement:.4f}, below {min_agreement:g}")
     if max_kl is not None and entry.overall.kl > max_kl:
-        missed.append(f"mean KL is {entry.overall.kl:.4f} nats a token, above {max_kl:g}")
+        missed.append(f"mean KL is {entry.overall.kl:.4f} nats per token, above {max_kl:g}")
     if missed:
         raise ProofFailed(
             f"{entry.name} misses its limits: {'; '.join(missed)}.",

@@ -1,6 +1,6 @@
-"""What is decided and refused before a quantization waits for anything, by headers alone.
+"""Checks and choices that need only headers, before a quantization waits for the accelerator.
 
-For a command and a job alike. Imports no arrays.
+Used by the command and by jobs. Imports no arrays.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from core.registry.resolve import ModelRef
     from core.settings import Settings
 
-_DOUBT = 0.03  # of a bound: headers do not tell all that the opened model does
+_DOUBT = 0.03  # of a bound: headers show less than the opened model
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ready:
-    """A quantization that nothing speaks against so far."""
+    """A quantization that has passed all checks so far."""
 
     recipe: Recipe
-    """What was chosen, with the width that `fit` asked for."""
+    """The recipe, with the width that `fit` chose."""
     outlook: Outlook | None
     """What the headers tell; None: the model is the starter, which may have to be fetched."""
     note: str | None
-    """Which width `fit` has chosen, in one sentence; None: it was not asked."""
+    """The width that `fit` chose, in one sentence; None: `fit` is not used."""
 
 
 def make_ready(
@@ -66,7 +66,7 @@ def make_ready(
 
 
 def _require_reach(recipe: Recipe, model: ModelRef) -> None:
-    """Refuse a target that is plainly out of reach; the opened model has the last word.
+    """Refuse a target that is clearly out of reach; the opened model decides the rest.
 
     Raises:
         UsageProblem: it is.

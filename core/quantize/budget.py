@@ -152,7 +152,7 @@ def with_width(recipe: Recipe, *, host: Host, settings: Settings, paths: Paths) 
         f"bits it needs {format_bytes(found.needed_bytes)} at {found.context:,} tokens.",
         need=found.needed_bytes,
         have=budget,
-        hint="Name more memory with --fit, or use a smaller model.",
+        hint="Use a larger --fit, or a smaller model.",
     )
 
 

@@ -115,7 +115,7 @@ def _file(name: str) -> Path:
     if file.suffix.lower() in SUFFIXES:
         return file
     raise NotFound(
-        f"There is no calibration mix {shown(name)}.",
+        f"Unknown calibration mix {shown(name)}.",
         hint=f"Use {', '.join(MIXES)}, or a file that ends in {' or '.join(SUFFIXES)}.",
     )
 
@@ -132,5 +132,5 @@ def _overlaps(name: str, document: Document, text: str) -> UsageProblem:
     return UsageProblem(
         f"{name}, line {document.line}, shares text with the held-out text that the result is "
         f'measured on: "{printable(" ".join(text.split()), 120)}".',
-        hint="Delete this row: a model must not be measured on its calibration text.",
+        hint="Delete this row: held-out text must not be used for calibration.",
     )

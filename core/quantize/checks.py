@@ -138,7 +138,7 @@ def require_form(model: ModelRef, packed_as: str | None, recipe: Recipe) -> None
             hint="Choose the original model in 16 bits.",
         )
     if recipe.dequantize and packed_as is None:
-        raise UsageProblem(f"{name} is not quantized: there is nothing to unpack.")
+        raise UsageProblem(f"{name} is not quantized: there is nothing to dequantize.")
     if packed_as is not None and not (recipe.dequantize or recipe.allow_requantize):
         raise UsageProblem(
             f"{name} is quantized already ({packed_as}).",

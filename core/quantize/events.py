@@ -1,4 +1,4 @@
-"""What a quantization tells while it runs. Imports no arrays."""
+"""Events of a running quantization. Imports no arrays."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """A part of the work begins, or has come further."""
+    """A stage begins or makes progress."""
 
     stage: str
     """`reading`, `sweep`, `packing`, `checking`, `proof`: one word."""
     progress: float
     """Of the whole work, 0 to 1."""
     message: str
-    """The same for people, in a few words."""
+    """A short description for people."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Inspection:
-    """What is known of a model before it is quantized."""
+    """Facts about a model before it is quantized."""
 
     model_id: str
     """Repo id, or the folder's name."""

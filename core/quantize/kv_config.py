@@ -1,9 +1,9 @@
-"""Which layers' keys and values stand 4 or 8 bits, measured through mlx-lm's quantized caches.
+"""Find which layers' keys and values tolerate 4 or 8 bits, with mlx-lm's quantized caches.
 
-A row is read as a server reads it: a long chunk of prompt, a shorter one that attends to it, then
-tokens one by one. The KL divergence from the same model with plain caches is taken over the last
-two. Each layer is measured alone at both widths; then as many layers as possible get few bits while
-the divergence of all together, measured and not added up, stays within the budget.
+A row is processed as a server does it: a long chunk of prompt, a shorter one that attends to it,
+then tokens one by one. The KL divergence from the same model with plain caches is taken over the
+last two. Each layer is measured alone at both widths; then as many layers as possible get few bits
+while the divergence of all together, measured jointly, stays within the budget.
 
 `B` rows, `T` tokens, `V` vocabulary.
 """
@@ -23,23 +23,23 @@ from core.errors import UsageProblem
 from core.paths import atomic_write
 
 KV_CONFIG = "kv_config.json"
-"""The file's name beside config.json."""
+"""File name, beside config.json."""
 MAX_KL = 0.01
-"""Budget of all layers together: mean KL divergence in nats a token. At this size the first choice
+"""Budget of all layers together: mean KL divergence in nats per token. At this size the top-1 token
 changes about as often as it does between two ways of rounding 16-bit arithmetic."""
 WIDTHS = (4, 8)
-"""Bits that a layer may get; a layer that stands neither keeps 16."""
+"""Bits that a layer may get; a layer that tolerates neither keeps 16."""
 GROUPS = (64, 32, 128)
 """Group sizes, the preferred one first; the first that divides keys and values is taken."""
 SHORTEST = 16
 """Tokens that a row needs."""
 ROWS = 8
-"""Rows that are read at most; what the model says of each is held, up to 72 * V numbers."""
+"""Maximum number of rows; the log-probabilities of each, up to 72 * V numbers, are kept."""
 
 _DECODED = 8  # tokens that are read one by one
 _CHUNK = 64  # tokens of the chunk before them, at most
 _PLAIN = 16  # bits without quantization
-_NO_USE = 1e6  # divergence where a model gives no numbers any more
+_NO_USE = 1e6  # divergence of a model whose output is not finite
 
 OnProgress = Callable[[int, int], None]
 """Takes steps done and steps in all; the latter is an estimate until the last."""
@@ -74,7 +74,7 @@ class KvConfig:
 
 
 class _Stopped(Exception):
-    """The caller asked for an end."""
+    """`should_stop` returned true."""
 
 
 def measure_kv_config(
@@ -85,14 +85,14 @@ def measure_kv_config(
     on_progress: OnProgress = lambda _done, _all: None,
     should_stop: Callable[[], bool] = lambda: False,
 ) -> KvConfig | None:
-    """Return the widths that a model's keys and values stand; None when stopped.
+    """Return the widths that a model's keys and values tolerate; None when stopped.
 
     Args:
         model: the mlx-lm module.
         rows: text, each [B, T] with at least 16 tokens; the first 8 rows are used.
-        max_kl: budget of all layers together, nats a token.
+        max_kl: budget of all layers together, nats per token.
         on_progress: called after every pass over the rows.
-        should_stop: asked before every pass over a row.
+        should_stop: called before each pass over a row.
 
     Raises:
         UsageProblem: there are no rows, or one is too short.
@@ -231,7 +231,7 @@ def promotions(alone: Mapping[int, Mapping[int, float]]) -> list[dict[int, int]]
         small, large = WIDTHS
         first = (kl[small] - kl[large]) / (large - small)
         second = kl[large] / (_PLAIN - large)
-        if second > first:  # 8 bits are no better a bargain: 4, then 16
+        if second > first:  # 8 bits gain less per bit: go from 4 to 16
             steps.append((kl[small] / (_PLAIN - small), layer, _PLAIN))
         else:
             steps += [(first, layer, large), (second, layer, _PLAIN)]

@@ -1,6 +1,6 @@
-"""Where the parts of a quantization that have modules of their own are called, each in one place.
+"""Calls of the optional parts of a quantization, each in one place.
 
-Everything is imported when it is needed: a plain uniform run uses none of it.
+They are imported when needed: a plain uniform run uses none of them.
 
 `B` rows, `T` tokens.
 """
@@ -35,14 +35,10 @@ def rotate_source(recipe: Recipe, source: Source, *, values: bool | None = None)
     """Return a source's model with rotated weights, lazily.
 
     Args:
-        recipe: says how.
-        source: the model.
-        values: `Rotated.values` of the same source before, which then is not tried again.
-
-    Args:
         recipe: what was chosen.
-        source: the model as it is.
-        values: `Source.rotates_values` of the same model before; None: it is tried.
+        source: the model.
+        values: `Rotated.values` of an earlier call for the same model, which skips the trial; None:
+            try.
 
     Raises:
         UsageProblem: its architecture cannot be rotated.
@@ -104,7 +100,7 @@ def prove(opened: Opened, folders: Mapping[str, Path]) -> ProofTable:
 
     Args:
         opened: the run.
-        folders: of written models, by what they are called: `mixed`, `uniform`.
+        folders: of written models, by name: `mixed`, `uniform`.
 
     Raises:
         MlxbunError: a model cannot be computed.
@@ -115,7 +111,7 @@ def prove(opened: Opened, folders: Mapping[str, Path]) -> ProofTable:
 
 
 def write_kv_config(opened: Opened, folder: Path) -> None:
-    """Measure which layers' KV may be packed in a written model, and write `kv_config.json`.
+    """Measure which KV caches of a written model tolerate few bits, and write `kv_config.json`.
 
     Raises:
         MlxbunError: the calibration text cannot be used.
@@ -130,8 +126,8 @@ def write_kv_config(opened: Opened, folder: Path) -> None:
     found = measure_kv_config(
         _as_served(opened, folder),
         [each for row in some for each in batches([row])],
-        on_progress=lambda done, total: _tell_kv(opened, done, total),
-        should_stop=_stopping(opened),
+        on_progress=lambda done, total: _report_kv(opened, done, total),
+        should_stop=stop_check(opened),
     )
     if found is not None:
         for line in found.notes:
@@ -155,9 +151,11 @@ def _calibration(opened: Opened) -> Calibration:
     return found
 
 
-def _stopping(opened: Opened) -> Callable[[], bool]:
+def stop_check(opened: Opened) -> Callable[[], bool]:
+    """Return a `should_stop` that raises `Cancelled` when the run is to end."""
+
     def should_stop() -> bool:
-        opened.check()  # raises where the run is to end
+        opened.check()
         return False
 
     return should_stop
@@ -179,6 +177,6 @@ def _as_served(opened: Opened, folder: Path) -> Any:
     return model
 
 
-def _tell_kv(opened: Opened, done: int, total: int) -> None:
+def _report_kv(opened: Opened, done: int, total: int) -> None:
     message = f"measuring KV widths: {done} of {total}"
     opened.on_event(Stage(stage="kv", progress=0.9, message=message))

@@ -247,7 +247,7 @@ def describe_kept(plan: Plan) -> list[str]:
     for each in plan.kept:
         if each.reason:
             groups.setdefault(each.reason, []).append(each.layer.path)
-    return [f"{listed(paths)} stay unpacked: {reason}." for reason, paths in groups.items()]
+    return [f"{listed(paths)} stay unquantized: {reason}." for reason, paths in groups.items()]
 
 
 def listed(paths: Iterable[str], most: int | None = None) -> str:
@@ -264,7 +264,7 @@ def _decide(layer: Layer, recipe: Recipe) -> Planned:
     found, bits = _overridden(layer.path, recipe)
     if found and bits is not None:
         if layer.kind == "embedding" and layer.fixed is not None:
-            raise UsageProblem(f"{layer.path} cannot be packed: {layer.fixed}.")
+            raise UsageProblem(f"{layer.path} cannot be quantized: {layer.fixed}.")
         return _fixed(layer, _form_of_width(bits, recipe), "an override says so")
     if (reason := _reason_to_stay(layer, recipe, overridden=found)) is not None:
         return Planned(layer=layer, form=None, reason=reason)
@@ -287,13 +287,13 @@ def _reason_to_stay(layer: Layer, recipe: Recipe, *, overridden: bool) -> str | 
     if layer.fixed is not None:
         return layer.fixed
     if layer.kind == "embedding" and not recipe.quantize_embeddings:
-        return "embeddings are not to be packed"
+        return "quantize_embeddings is off"
     return None
 
 
 def _fixed(layer: Layer, form: Form, reason: str | None) -> Planned:
     if form.mode != "affine" and not layer.takes_mode:
-        form, reason = checked_form(bits=form.bits, group_size=None), "they have no other mode"
+        form, reason = checked_form(bits=form.bits, group_size=None), "they support affine only"
     if layer.fits(form.group_size):
         return Planned(layer=layer, form=form, reason=reason)
     told = f"their last dimension, {layer.shape[-1]}, is not a multiple of {form.group_size}"
@@ -364,7 +364,7 @@ def _refuse_misfits(planned: Sequence[Planned], recipe: Recipe) -> None:
     if not planned:
         raise UsageProblem("This model has no layer that can be quantized.")
     if not any(each.form for each in planned):
-        raise UsageProblem("Nothing is left to quantize: every layer is to stay as it is.")
+        raise UsageProblem("Nothing to quantize: every layer is kept as it is.")
     if recipe.strict and misfits:
         names = listed(layer.path for layer in misfits)
         raise UsageProblem(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 from core.drawing import (
@@ -24,14 +23,13 @@ from core.drawing import (
     picture,
     text,
 )
-from core.errors import BackendMissing, BadModelFiles, MlxbunError, NotFound, UsageProblem
+from core.errors import BadModelFiles, MlxbunError, NotFound
 from core.paths import atomic_write
 from core.quantize.allocate import Allocation, Sizes
 from core.quantize.form import Form
 from core.quantize.frontier import Frontier, trace_frontier
 from core.quantize.sweep_store import Sweep
 
-SUFFIXES = (".svg", ".png")
 _COLOURS = (RED, ORANGE, GREEN, BLUE, PINK, SKY, BLACK)
 _WIDTH, _PANEL, _LEFT, _RIGHT, _TOP, _BOTTOM = 720, 230, 72, 110, 44, 52
 _LEAST = 1e-9  # nats: the foot of a logarithmic axis
@@ -70,27 +68,6 @@ class Chart:
     """Values to write below, with their texts."""
     series: tuple[Series, ...]
     """What is drawn."""
-
-
-def check_plot(path: Path) -> None:
-    """Refuse a picture that could not be written, before anything is measured.
-
-    Raises:
-        UsageProblem: its suffix is neither SVG's nor PNG's, or it is a folder.
-        BackendMissing: it is a PNG, and matplotlib is not installed.
-    """
-    if path.suffix.lower() not in SUFFIXES:
-        raise UsageProblem(
-            f"A plot is an .svg or .png file, and {path.name!r} is neither.",
-            hint="Name it for example sweep.svg.",
-        )
-    if path.is_dir():
-        raise UsageProblem(f"{path} is a folder.", hint="Name a file in it.")
-    if path.suffix.lower() == ".png" and find_spec("matplotlib") is None:
-        raise BackendMissing(
-            "PNG plots need matplotlib, which is not installed.",
-            hint="Name an .svg file, or run `pip install 'mlxbun[plot]'`.",
-        )
 
 
 def write_plot(path: Path, sweep: Sweep, sizes: Sizes, chosen: Allocation) -> None:

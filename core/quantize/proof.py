@@ -5,7 +5,7 @@ What is measured is read from the files that were written, before anything is pu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
@@ -16,6 +16,7 @@ from core.evals.run import LENGTH
 from core.evals.table import Entry, ProofTable, require_limits
 from core.figures import model_revision
 from core.quantize.events import Stage
+from core.quantize.parts import stop_check
 from core.quantize.recipe import TABLE
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from core.quantize.plan import Plan
 
 MIXED, UNIFORM = "mixed", "uniform"
-"""What a run calls the models that it writes."""
+"""Names of the models that a run writes."""
 _BEGINS, _ENDS = 0.9, 1.0  # the proof's part of the progress of a run
 
 
@@ -34,7 +35,7 @@ def prove(opened: Opened, folders: Mapping[str, Path]) -> ProofTable:
 
     Args:
         opened: the run.
-        folders: of the written models, by what they are called: `MIXED`, `UNIFORM`.
+        folders: of the written models, by name: `MIXED`, `UNIFORM`.
 
     Raises:
         MlxbunError: a model cannot be computed.
@@ -56,7 +57,7 @@ def prove(opened: Opened, folders: Mapping[str, Path]) -> ProofTable:
     watch = Watch(
         on_note=opened.note,
         on_progress=_Telling(opened, models=1 + len(candidates)),
-        should_stop=_stopping(opened),
+        should_stop=stop_check(opened),
     )
     text = heldout_rows(tokenizer, length=LENGTH)
     for line in text.notes:
@@ -71,7 +72,7 @@ def is_worse(table: ProofTable) -> bool:
 
 
 def hold_to_limits(opened: Opened, table: ProofTable, name: str) -> None:
-    """Hold the model that is to be published to the limits of the recipe.
+    """Check the model that is to be published against the limits of the recipe.
 
     Args:
         opened: the run.
@@ -130,7 +131,7 @@ def leave_proof(
 def published(table: ProofTable, *, uniform_instead: bool) -> ProofTable:
     """Return a table about the model that is published.
 
-    Where the uniform one is, the mixed one stays in the table as what it is: not there.
+    If that is the uniform one, the mixed one stays in the table with the role `other`.
 
     Args:
         table: the proof.
@@ -147,7 +148,7 @@ _UNTOLD = ("model_id", "output")
 
 
 class _Telling:
-    """Tells the progress of measurements as that of the run."""
+    """Reports the progress of measurements as part of the run."""
 
     def __init__(self, opened: Opened, *, models: int) -> None:
         self._opened = opened
@@ -163,14 +164,6 @@ class _Telling:
         progress = _BEGINS + (_ENDS - _BEGINS) * min(1.0, share)
         message = f"{report.task}: {report.done} of {report.total} {report.unit}"
         self._opened.on_event(Stage(stage="proof", progress=progress, message=message))
-
-
-def _stopping(opened: Opened) -> Callable[[], bool]:
-    def should_stop() -> bool:
-        opened.check()  # raises where the run is to end
-        return False
-
-    return should_stop
 
 
 def _subject(folder: Path, name: str) -> Subject:

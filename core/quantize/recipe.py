@@ -1,4 +1,4 @@
-"""All that can be chosen for a quantization: one table, read from options, files and JSON alike.
+"""The recipe of a quantization: one table of fields for options, files and JSON.
 
 The names are those of `POST /api/quantize/submit`, and of `mlxbun quantize`. Imports no arrays.
 """
@@ -20,16 +20,18 @@ ROUTER_BITS = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """One quantization. Each field's meaning, unit and range stand in its metadata."""
+    """One quantization. Each field's meaning, unit and range are in its metadata."""
 
     model_id: str | None = choice(None, Text(), "The model: a folder, a repo id, or a part of one.")
-    bits: int | None = choice(None, WholeNumber(2, 8), "Bits of every packed weight [4].")
+    bits: int | None = choice(None, WholeNumber(2, 8), "Bits per quantized weight [4].")
     group_size: int | None = choice(
-        None, WholeNumber(16, 128), "Weights that share a scale [64 for affine]."
+        None, WholeNumber(16, 128), "Group size: weights that share a scale [64 for affine]."
     )
-    mode: str = choice("affine", Choice(MODES), "How numbers are stored in their bits.")
+    mode: str = choice("affine", Choice(MODES), "Number format: affine, mxfp4, nvfp4 or mxfp8.")
     target_bpw: float | None = choice(
-        None, Number(1, 16), "Mixed precision: bits per weight of the whole model, scales included."
+        None,
+        Number(1, 16),
+        "Mixed precision: bits per weight of the whole model, including scales.",
     )
     candidate_bits: tuple[str, ...] = choice(
         ("2", "3", "4", "8"), Names(numbers=True), "Widths that mixed precision chooses from."
@@ -37,47 +39,51 @@ class Recipe:
     reference: str = choice(
         "bf16",
         Text(numbers=True),
-        "What the sensitivity of layers is measured against: bf16, or a uniform width.",
+        "Baseline of the sensitivity measurement: bf16, or a uniform width.",
     )
     calibration_mix: str = choice(
-        "mlxbun", Text(), "The calibration text: the name of a mix, or a JSONL file."
+        "mlxbun", Text(), "Calibration text: the name of a mix, or a JSONL file."
     )
     n_calibration: int = choice(
-        0, WholeNumber(0, 100_000), "Rows of calibration text; 0: the mix's own number."
+        0, WholeNumber(0, 100_000), "Number of calibration rows; 0: the default."
     )
-    rotate_weights: bool = choice(False, Switch(), "Rotate weights before they are packed.")
-    rotation_seed: int = choice(42, WholeNumber(0, 2**32 - 1), "Seed of the rotation.")
+    rotate_weights: bool = choice(False, Switch(), "Rotate weights before quantizing them.")
+    rotation_seed: int = choice(42, WholeNumber(0, 2**32 - 1), "Rotation seed.")
     rotation_form: str = choice(
         "residual",
         Choice(("residual", "values")),
         "Rotate the residual stream and values, or values only, which keeps a tied embedding tied.",
     )
-    quantize_embeddings: bool = choice(True, Switch(), "Pack token embeddings as well.")
+    quantize_embeddings: bool = choice(True, Switch(), "Quantize token embeddings too.")
     embedding_bits: int | None = choice(
-        None, WholeNumber(2, 8), "Bits of token embeddings [as the other weights]."
+        None, WholeNumber(2, 8), "Bits of token embeddings [those of other weights]."
     )
     override: tuple[str, ...] = choice(
-        (), Names(), "PATTERN=BITS or PATTERN=keep, for layers whose names match the pattern."
+        (), Names(), "Set the bits of layers whose names match, or keep them unquantized."
     )
-    fit: str | None = choice(None, Text(), "Choose the width that fits this memory, such as 6GB.")
-    dequantize: bool = choice(False, Switch(), "Unpack a quantized model to 16 bits instead.")
-    allow_requantize: bool = choice(False, Switch(), "Accept a model that is quantized already.")
+    fit: str | None = choice(
+        None, Text(), "Choose the most bits that fit in this much memory, such as 6GB."
+    )
+    dequantize: bool = choice(False, Switch(), "Convert a quantized model to 16 bits instead.")
+    allow_requantize: bool = choice(False, Switch(), "Accept a model that is already quantized.")
     text_only: bool = choice(
-        False, Switch(), "Leave out the tensors of vision, audio and speculation."
+        False, Switch(), "Drop the tensors of vision, audio and multi-token prediction."
     )
-    strict: bool = choice(False, Switch(), "Stop where a tensor would be left unpacked.")
+    strict: bool = choice(
+        False, Switch(), "Stop if the group size would leave a layer unquantized."
+    )
     kv_config: bool = choice(
-        False, Switch(), "Measure which layers' KV stands 4 or 8 bits; write kv_config.json."
+        False, Switch(), "Measure which KV caches tolerate 4 or 8 bits; write kv_config.json."
     )
-    proof: bool = choice(True, Switch(), "Measure the written model against the original.")
+    proof: bool = choice(True, Switch(), "Compare the written model with the original.")
     min_agreement: float | None = choice(
-        None, Number(0, 1), "Fail below this share of tokens with the same first choice."
+        None, Number(0, 1), "Fail below this top-1 agreement, 0 to 1."
     )
     max_kl: float | None = choice(
-        None, Number(0, 100), "Fail above this mean KL divergence, in nats a token."
+        None, Number(0, 100), "Fail above this mean KL divergence, in nats per token."
     )
     output: str | None = choice(
-        None, Text(), "A folder for the result instead of the Hugging Face cache."
+        None, Text(), "Write to this new folder instead of the Hugging Face cache."
     )
 
     @property
@@ -146,7 +152,7 @@ def check_together(recipe: Recipe) -> None:
         if not clash.there(recipe):
             continue
         if found := [name for name in clash.names if _is_chosen(recipe, name)]:
-            raise UsageProblem(f"{found[0]} {clash.told}.", hint=clash.hint)
+            raise UsageProblem(f"{found[0]} {clash.problem}.", hint=clash.hint)
     # Each raises what is wrong with its own fields.
     _ = (recipe.form, recipe.candidates, recipe.reference_bits, recipe.overrides)
 
@@ -182,7 +188,7 @@ class _Clash:
     """Whether a recipe is one of those."""
     names: tuple[str, ...]
     """The fields."""
-    told: str
+    problem: str
     """What is wrong with choosing one."""
     hint: str | None = None
     """What to do."""
@@ -197,19 +203,19 @@ _CLASHES = (
             "quantize_embeddings", "embedding_bits", "override", "fit", "allow_requantize",
             "strict", "kv_config", "min_agreement", "max_kl",
         ),
-        "has no effect with dequantize, which unpacks every weight",
+        "has no effect with dequantize",
     ),
     _Clash(
         lambda r: r.target_bpw is not None,
         ("bits", "mode", "fit"),
-        "does not go with target_bpw, which chooses the bits of every layer",
-        "Leave one of them out; candidate_bits are the widths to choose from.",
+        "cannot be combined with target_bpw, which chooses the bits of each layer",
+        "Omit one of them; candidate_bits are the widths to choose from.",
     ),
     _Clash(
         lambda r: r.fit is not None,
         ("bits", "mode"),
-        "does not go with fit, which chooses the width",
-        "Leave one of them out.",
+        "cannot be combined with fit, which chooses the bits",
+        "Omit one of them.",
     ),
     _Clash(
         lambda r: r.target_bpw is None,
@@ -219,7 +225,7 @@ _CLASHES = (
     _Clash(
         lambda r: not r.calibrates,
         ("calibration_mix", "n_calibration"),
-        "has no effect without target_bpw or kv_config: nothing is calibrated",
+        "has no effect without target_bpw or kv_config, which use calibration text",
     ),
     _Clash(
         lambda r: not r.rotate_weights,
@@ -229,13 +235,13 @@ _CLASHES = (
     _Clash(
         lambda r: not r.quantize_embeddings,
         ("embedding_bits",),
-        "does not go with embeddings that stay as they are",
-        "Leave one of them out.",
+        "cannot be combined with quantize_embeddings off",
+        "Omit one of them.",
     ),
     _Clash(
         lambda r: not r.proof,
         ("min_agreement", "max_kl"),
         "cannot be checked without the proof",
-        "Leave one of them out.",
+        "Omit one of them.",
     ),
 )  # fmt: skip

@@ -65,14 +65,14 @@ def test_packed_anew_into_a_folder(place: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        ("none.gguf", 3, "There is no file none.gguf"),
-        ("folder", 3, "There is no file folder"),
+        ("none.gguf", 3, "No such file: none.gguf"),
+        ("folder", 3, "No such file: folder"),
         ("broken.gguf", 7, "is cut short"),
         ("tiny.gguf --requantize 7", 2, "7"),
-        ("tiny.gguf --requantize 4 --dequantize", 2, "exclude each other"),
+        ("tiny.gguf --requantize 4 --dequantize", 2, "cannot be combined"),
         ("tiny.gguf --dtype float8", 2, "float16 or bfloat16"),
         ("tiny.gguf --name a/b/c", 2, "is no repository"),
-        ("tiny.gguf --name a/b --output c", 2, "exclude each other"),
+        ("tiny.gguf --name a/b --output c", 2, "cannot be combined"),
         ("tiny.gguf --output folder", 2, "exists already"),
     ],
 )

@@ -151,13 +151,13 @@ def test_the_original_has_to_be_here(published: Path, environ: Environ, home: Pa
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "eval takes ORIGINAL MODEL, but got 0 words"),
-        (("a",), "eval takes ORIGINAL MODEL, but got 1"),
-        (("a", "b", "--verify"), "eval takes --verify MODEL, but got 2"),
-        (("a", "b", "--original", "c"), "--original belongs to --verify"),
+        ((), "eval takes ORIGINAL MODEL; got 0 arguments"),
+        (("a",), "eval takes ORIGINAL MODEL; got 1"),
+        (("a", "b", "--verify"), "eval takes --verify MODEL; got 2"),
+        (("a", "b", "--original", "c"), "--original needs --verify"),
         (("a", "--verify", "--no-answers"), "--verify generates no answers"),
         (("a", "--verify", "--max-tokens", "3"), "--verify generates no answers"),
-        (("a", "b", "--no-answers", "--max-tokens", "3"), "--max-tokens is for answers"),
+        (("a", "b", "--no-answers", "--max-tokens", "3"), "--max-tokens has no effect"),
         (("a", "b", "--min-agreement", "1.1"), "--min-agreement must be from 0 to 1"),
         (("a", "b", "--min-agreement", "nan"), "--min-agreement must be from 0 to 1"),
         (("a", "b", "--max-kl", "-1"), "--max-kl must be"),

@@ -97,7 +97,7 @@ def test_dry_run_shows_every_layer_and_writes_nothing(place: Path, environ: dict
     done = quantize(place, environ, "--dry-run", "--override", "*.o_proj=keep,*.q_proj=8")
     assert done.returncode == 0, done.stderr
     rows = {line.split()[0]: line for line in done.stdout.splitlines() if line}
-    assert "as it is" in rows["model.layers.*.self_attn.o_proj"]
+    assert "unquantized" in rows["model.layers.*.self_attn.o_proj"]
     assert "8-bit g64" in rows["model.layers.*.self_attn.q_proj"]
     assert "4-bit g64" in rows["model.layers.*.mlp.down_proj"]
     for name in ("bits", "weights", "memory", "time"):
@@ -162,10 +162,10 @@ def test_the_width_that_fits(place: Path, environ: dict[str, str]) -> None:
         (("--min-agreement", "0.9"), 2, "cannot be checked without the proof"),
         (("--dequantize",), 2, "is not quantized"),
         (("--fit", "much"), 2, "fit must be a size such as 6GB"),
-        (("--fit", "6GB", "--bits", "4"), 2, "does not go with fit"),
+        (("--fit", "6GB", "--bits", "4"), 2, "cannot be combined with fit"),
         (("--recipe", "none.toml"), 3, "There is no configuration file none.toml."),
-        (("--plot", "x.svg"), 2, "--plot draws what mixed precision measures"),
-        (("--target-bpw", "4.5", "--plot", "x.gif"), 2, "A plot is an .svg or .png file"),
+        (("--plot", "x.svg"), 2, "--plot needs --target-bpw"),
+        (("--target-bpw", "4.5", "--plot", "x.gif"), 2, "A picture is a .png or .svg file"),
         (("--output", "model/in"), 2, "lies in the folder of the model itself"),
         (("--output", "home"), 2, "exists already"),
         (("--memory-budget", "0"), 2, "--memory-budget must be a number"),
@@ -226,7 +226,7 @@ def test_ctrl_c_keeps_what_is_written_and_the_same_command_resumes(
     process.send_signal(signal.SIGINT)
     rest, told = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "Stopping after the running tensor" in told
+    assert "Stopping after the current tensor" in told
     assert "run the same command again to resume" in told
     assert not any(json.loads(line)["event"] == "done" for line in rest.splitlines())
     assert snapshots(environ, "local/deep-OptiQ-4bit") == []

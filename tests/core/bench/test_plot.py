@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from core.bench.plot import check_picture, draw_run, write_picture
-from core.errors import BackendMissing, MlxbunError, UsageProblem
+from core.bench.plot import draw_run, write_picture
+from core.errors import MlxbunError
 from core.figures import Figure, FigureKind
 from tests.core.figures.runs import make_run
 
@@ -56,26 +55,6 @@ def test_a_run_with_some_figures_has_their_panels(kinds: tuple[str, ...]) -> Non
     figures = tuple(figure for figure in SEVERAL if figure.kind in kinds)
     picture = draw_run(make_run(figures=figures))
     assert len(picture.axes) == len(kinds)
-
-
-def test_what_cannot_be_drawn_is_refused_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    check_picture(tmp_path / "fine.svg")
-    for name in ("bench.pdf", "bench", "png", ".png"):
-        with pytest.raises(UsageProblem, match="neither"):
-            check_picture(tmp_path / name)
-    (tmp_path / "folder.png").mkdir()
-    with pytest.raises(UsageProblem, match="is a folder"):
-        check_picture(tmp_path / "folder.png")
-
-    def nothing(_name: str) -> Any:
-        return None
-
-    monkeypatch.setattr("core.bench.plot.find_spec", nothing)
-    with pytest.raises(BackendMissing) as missing:
-        check_picture(tmp_path / "fine.svg")
-    assert missing.value.hint == "Run `pip install 'mlxbun[plot]'`."
 
 
 def test_a_picture_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:

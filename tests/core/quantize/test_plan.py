@@ -56,7 +56,7 @@ def test_group_128_does_not_divide_576() -> None:
         "model.layers.0.mlp.switch_mlp.down_proj",
     ]
     assert describe_kept(plan) == [
-        "model.embed_tokens, model.layers.*.self_attn.q_proj (2) stay unpacked: their last "
+        "model.embed_tokens, model.layers.*.self_attn.q_proj (2) stay unquantized: their last "
         "dimension, 576, is not a multiple of 128."
     ]
     with pytest.raises(UsageProblem, match="128 does not divide") as caught:
@@ -130,12 +130,12 @@ def test_an_embedding_that_is_read_as_numbers_cannot_be_packed() -> None:
         for each in _layers()
     ]
     assert "model.embed_tokens" not in _plan(layers).forms
-    with pytest.raises(UsageProblem, match="embed_tokens cannot be packed: it is read"):
+    with pytest.raises(UsageProblem, match="embed_tokens cannot be quantized: it is read"):
         _plan(layers, override="*embed*=4")
 
 
 def test_nothing_to_quantize() -> None:
-    with pytest.raises(UsageProblem, match="Nothing is left"):
+    with pytest.raises(UsageProblem, match="Nothing to quantize"):
         _plan(override="*=keep")
 
 
@@ -144,16 +144,16 @@ def test_nothing_to_quantize() -> None:
     [
         ({"dequantize": True, "bits": 4}, "bits has no effect with dequantize"),
         ({"dequantize": True, "min_agreement": 0.5}, "min_agreement has no effect"),
-        ({"target_bpw": 4, "bits": 4}, "bits does not go with target_bpw"),
-        ({"target_bpw": 4, "mode": "mxfp4"}, "mode does not go with target_bpw"),
+        ({"target_bpw": 4, "bits": 4}, "bits cannot be combined with target_bpw"),
+        ({"target_bpw": 4, "mode": "mxfp4"}, "mode cannot be combined with target_bpw"),
         ({"candidate_bits": "4,8"}, "candidate_bits has no effect without target_bpw"),
         ({"reference": "8"}, "reference has no effect without target_bpw"),
         ({"calibration_mix": "code"}, "calibration_mix has no effect"),
         ({"n_calibration": 5}, "n_calibration has no effect"),
         ({"rotation_seed": 5}, "rotation_seed has no effect without rotate_weights"),
-        ({"embedding_bits": 5, "quantize_embeddings": False}, "embedding_bits does not go"),
+        ({"embedding_bits": 5, "quantize_embeddings": False}, "embedding_bits cannot be combined"),
         ({"max_kl": 5, "proof": False}, "max_kl cannot be checked without the proof"),
-        ({"fit": "6GB", "bits": 4}, "bits does not go with fit"),
+        ({"fit": "6GB", "bits": 4}, "bits cannot be combined with fit"),
         ({"target_bpw": 4, "reference": "fp16"}, "reference must be bf16 or one of"),
         ({"target_bpw": 4, "candidate_bits": "4,7"}, "candidate_bits must be one of 2, 3, 4"),
         ({"bits": 7}, "affine has no form with bits of 7"),

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from core.errors import BackendMissing, MlxbunError, UsageProblem
-from core.quantize import plot
+from core.errors import MlxbunError
 from core.quantize.allocate import Allocation, Sizes, allocate
 from core.quantize.form import Form
-from core.quantize.plot import check_plot, make_charts, write_plot
+from core.quantize.plot import make_charts, write_plot
 from core.quantize.sweep_store import Sweep
 from tests.core.quantize.test_allocate import make_sizes, make_sweep
 
@@ -88,25 +86,6 @@ def test_a_sweep_without_entries_shows_the_bits(tmp_path: Path) -> None:
     words = _words(tmp_path / "sweep.svg")
     assert "Bits per layer" in words
     assert "Sensitivity" not in words
-
-
-def test_what_cannot_be_drawn_is_refused_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("sweep.pdf", "sweep", ".png"):
-        with pytest.raises(UsageProblem, match="neither"):
-            check_plot(tmp_path / name)
-    (tmp_path / "folder.svg").mkdir()
-    with pytest.raises(UsageProblem, match="folder"):
-        check_plot(tmp_path / "folder.svg")
-
-    def nothing(_name: str) -> Any:
-        return None
-
-    monkeypatch.setattr(plot, "find_spec", nothing)
-    check_plot(tmp_path / "sweep.svg")
-    with pytest.raises(BackendMissing, match="matplotlib"):
-        check_plot(tmp_path / "sweep.png")
 
 
 def test_a_plot_that_cannot_be_written_says_so(tmp_path: Path) -> None:

@@ -128,13 +128,13 @@ def test_overrides_and_embeddings(box: Box) -> None:
     assert "model.layers.1.self_attn.q_proj.scales" not in header
     assert header["model.layers.1.self_attn.q_proj.weight"]["dtype"] == "F32"
     without = box.quantize(folder, quantize_embeddings=False)
-    assert dict(without.kept) == {"model.embed_tokens": "embeddings are not to be packed"}
+    assert dict(without.kept) == {"model.embed_tokens": "quantize_embeddings is off"}
 
 
 def test_what_does_not_fit_the_group_is_named_before_any_work(box: Box) -> None:
     folder = box.model(hidden_size=96, num_attention_heads=3, num_key_value_heads=3)
     result = box.quantize(folder, group_size=64)
-    told = next(note for note in box.notes if "stay unpacked" in note)
+    told = next(note for note in box.notes if "stay unquantized" in note)
     assert "model.embed_tokens, model.layers.*.self_attn.q_proj (2)" in told
     assert "their last dimension, 96, is not a multiple of 64" in told
     assert ("model.embed_tokens" in dict(result.kept)) is True
