@@ -16,7 +16,7 @@ from core.figures import model_revision
 from core.machine.compute import prepare_compute
 from core.progress import ignore_progress
 from core.provenance import is_repo_id
-from core.registry.resolve import resolve_model
+from core.registry.resolve import is_path, resolve_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -218,6 +218,11 @@ def _original(record: Record, around: Around) -> ModelRef:
     source = record.source
     snapshot = f"{source.model_id}@{source.revision}"
     names = [source.model_id] if source.revision.startswith("files-") else [snapshot]
+    if is_path(source.model_id):  # we write names: a record must not choose folders of this disk
+        raise BadModelFiles(
+            f"The record names the folder {printable(source.model_id)} as the original.",
+            hint="Name the original's folder with --original.",
+        )
     try:
         return resolve_model(
             names[0],

@@ -111,21 +111,6 @@ class Stage:
         self._lines.flush()
         self._written[name] = digest
 
-    def empty(self) -> None:
-        """Forget what was written, for a run that writes something else after all.
-
-        Raises:
-            OSError: the disk is full.
-        """
-        shutil.rmtree(self.files)
-        self.files.mkdir()
-        self._written = {}
-        self._lines.seek(0)
-        first = self._journal.read_text(encoding="utf-8").partition("\n")[0]
-        self._lines.truncate(0)
-        self._lines.write(first + "\n")
-        self._lines.flush()
-
     def close(self) -> None:
         """Let go of the journal."""
         self._lines.close()
@@ -135,8 +120,9 @@ class Stage:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _begin(self, key: Key) -> None:
-        shutil.rmtree(self.files, ignore_errors=True)
+        # First: a sealed stage whose files are gone would be published without them.
         (self._folder / "sealed.json").unlink(missing_ok=True)
+        shutil.rmtree(self.files, ignore_errors=True)
         for left in self._folder.glob("models--*"):
             shutil.rmtree(left, ignore_errors=True)
         with self._journal.open("w", encoding="utf-8") as file:
