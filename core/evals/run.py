@@ -16,6 +16,7 @@ from core.figures import model_revision
 from core.machine.compute import prepare_compute
 from core.progress import ignore_progress
 from core.provenance import is_repo_id
+from core.registry.files import printable
 from core.registry.resolve import is_path, resolve_model
 
 if TYPE_CHECKING:
@@ -218,7 +219,8 @@ def _original(record: Record, around: Around) -> ModelRef:
     source = record.source
     snapshot = f"{source.model_id}@{source.revision}"
     names = [source.model_id] if source.revision.startswith("files-") else [snapshot]
-    if is_path(source.model_id):  # we write names: a record must not choose folders of this disk
+    # We write names: a record from elsewhere must not choose folders of this disk.
+    if is_path(source.model_id) or ("/" in source.model_id and not is_repo_id(source.model_id)):
         raise BadModelFiles(
             f"The record names the folder {printable(source.model_id)} as the original.",
             hint="Name the original's folder with --original.",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 _LOCAL = "local"
 _LONGEST_NAME = 96  # characters of a part of a repo id
+_LONGEST_FILE_NAME = 255  # bytes, on all usual disks
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.]+")
 _DOTS = re.compile(r"\.{2,}")
 
@@ -141,11 +142,15 @@ def _cut(name: str, most: int) -> str:
 def _check_folder(folder: Path, source: Path) -> None:
     try:
         resolved, origin, taken = folder.resolve(), source.resolve(), os.path.lexists(folder)
-        folder.parent.exists()
     except (OSError, RuntimeError) as problem:  # a name that is too long, a link to itself
         reason = getattr(problem, "strerror", None) or "its links lead in a circle"
         shown = printable(str(folder), 200)
         raise UsageProblem(f"The output {shown} cannot be used: {reason}.") from problem
+    if len(os.fsencode(folder.name)) > _LONGEST_FILE_NAME:  # else found out when all is written
+        raise UsageProblem(
+            f"The output {printable(str(folder), 200)} has a name of more than "
+            f"{_LONGEST_FILE_NAME} bytes."
+        )
     if resolved == origin or resolved.is_relative_to(origin):
         raise UsageProblem(
             f"The output {folder} lies in the folder of the model itself.",
