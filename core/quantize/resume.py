@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from core.errors import AlreadyRunning
+from core.evals.documents import digest_of
 from core.gc.locks import holding
+from core.quantize.calibration import MIXES, check_calibration
 from core.quantize.recipe import TABLE
 from core.registry.weights import WEIGHTS, read_header
 
@@ -54,11 +56,14 @@ def key_of(recipe: Recipe, folder: Path) -> Key:
 
     Raises:
         BadModelFiles: a file of weights cannot be read.
+        MlxbunError: as `check_calibration`, where the text is a user's file.
         OSError: the folder cannot be read.
     """
     marks = [_mark(path, folder) for path in sorted(folder.rglob("*")) if path.is_file()]
     source = hashlib.sha1(json.dumps(marks).encode()).hexdigest()
     chosen = {name: v for name, v in TABLE.as_json(recipe).items() if name not in _NOT_IN_KEY}
+    if recipe.calibrates and recipe.calibration_mix not in MIXES:  # a file may change its text
+        chosen["calibration"] = digest_of(check_calibration(recipe.calibration_mix))
     text = json.dumps({"recipe": chosen, "source": source}, sort_keys=True)
     return Key(commit=hashlib.sha1(text.encode()).hexdigest(), source=source)
 

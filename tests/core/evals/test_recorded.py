@@ -13,12 +13,14 @@ from core.paths import Paths
 from core.settings import merge_settings
 from tests.tiny import make_model
 
+_heard: list[str] = []
+
 
 def _around(root: Path) -> Around:
     environ = {"HOME": str(root), "HF_HOME": str(root / "hf")}
     settings = merge_settings(config={}, environ={}, flags={}).values
     paths = Paths.from_environ(environ)
-    return Around(settings=settings, paths=paths, environ=environ, on_note=[].append)
+    return Around(settings=settings, paths=paths, environ=environ, on_note=_heard.append)
 
 
 @pytest.mark.parametrize("revision", ["files-0123", "a" * 40])

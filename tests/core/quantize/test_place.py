@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from huggingface_hub import scan_cache_dir, snapshot_download
-from huggingface_hub.utils import validate_repo_id
+from huggingface_hub.utils._validators import validate_repo_id
 
 from core.errors import BadModelFiles, MlxbunError, UsageProblem
 from core.gc.locks import holding

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import resource
@@ -19,10 +20,13 @@ from core.errors import AlreadyRunning, BadModelFiles, MlxbunError, UsageProblem
 from core.gc.locks import holding
 from core.jobs.stop import Cancelled
 from core.quantize import run
-from core.quantize.place import Target
+from core.quantize.place import Target, check_target
+from core.quantize.recipe import make_recipe
+from core.quantize.resume import key_of
 from core.registry import cache
 from tests.caches import add_model
 from tests.core.quantize.box import Box, contents
+from tests.tiny import make_model
 
 
 @pytest.fixture
@@ -124,6 +128,18 @@ def test_a_full_disk_ends_the_run_and_shows_nothing(box: Box, tmp_path: Path) ->
     assert contents(box.quantize(model).folder) == whole
 
 
+def test_another_calibration_text_is_another_run(tmp_path: Path) -> None:
+    model = make_model(tmp_path / "model")
+    mix = tmp_path / "mix.jsonl"
+    recipe = make_recipe({"target_bpw": 4.5, "calibration_mix": str(mix)})
+    keys = []
+    for word in ("ox", "hen", "ox"):
+        mix.write_text(json.dumps({"text": f"{word} " * 300}) + "\n")
+        keys.append(key_of(recipe, model))
+    assert keys[0] == keys[2] != keys[1]
+    assert keys[0].source == keys[1].source
+
+
 class _Killed(BaseException):
     """Stands for the end of the process."""
 
@@ -206,12 +222,11 @@ def test_a_repository_that_is_downloaded_meanwhile_is_not_touched(
     box: Box, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = box.model()
-    check = run.check_target
 
     def downloading(target: Target, source: Path) -> None:
         assert target.repo_id is not None
         add_model(box.paths.hub_cache, target.repo_id, commit="f" * 40)
-        check(target, source)
+        check_target(target, source)
 
     monkeypatch.setattr(run, "check_target", downloading)
     with pytest.raises(UsageProblem, match="mlxbun did not make; it is not touched"):
