@@ -31,7 +31,10 @@ def choice(default: Any, read: Reader, help_text: str) -> Any:
 
 def shown(value: Any) -> str:
     """Return a foreign value as a short text for a sentence."""
-    return printable(repr(value), 40)
+    try:
+        return printable(repr(value), 40)
+    except (RecursionError, ValueError):  # nested deeply, or a number of thousands of digits
+        return f"{type(value).__name__} beyond all measure"
 
 
 class FieldTable(Generic[T]):

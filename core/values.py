@@ -10,6 +10,8 @@ import os
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+_BEYOND = 2**63  # no number of so many digits stands for a name
+
 
 class Reader(Protocol):
     """Reads one value."""
@@ -125,7 +127,9 @@ class Names:
 
 def _digits(raw: Any) -> Any:
     """Return a whole number as a text, and anything else as it is."""
-    return str(raw) if isinstance(raw, int) and not isinstance(raw, bool) else raw
+    if not isinstance(raw, int) or isinstance(raw, bool) or abs(raw) >= _BEYOND:
+        return raw
+    return str(raw)
 
 
 def _parsed(kind: type[int] | type[float], raw: Any, wanted: str) -> Any:

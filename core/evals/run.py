@@ -16,7 +16,8 @@ from core.figures import model_revision
 from core.machine.compute import prepare_compute
 from core.progress import ignore_progress
 from core.provenance import is_repo_id
-from core.registry.resolve import resolve_model
+from core.registry.files import printable
+from core.registry.resolve import is_path, resolve_model
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -218,6 +219,12 @@ def _original(record: Record, around: Around) -> ModelRef:
     source = record.source
     snapshot = f"{source.model_id}@{source.revision}"
     names = [source.model_id] if source.revision.startswith("files-") else [snapshot]
+    # We write names: a record from elsewhere must not choose folders of this disk.
+    if is_path(source.model_id) or ("/" in source.model_id and not is_repo_id(source.model_id)):
+        raise BadModelFiles(
+            f"The record names the folder {printable(source.model_id)} as the original.",
+            hint="Name the original's folder with --original.",
+        )
     try:
         return resolve_model(
             names[0],

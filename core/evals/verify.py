@@ -150,7 +150,7 @@ def _of_fields(
 ) -> Iterator[Claim]:
     """Yield the claims of some fields of two dataclasses of the same type."""
     for name, tolerance in fields.items():
-        claimed, measured = float(getattr(said, name)), float(getattr(found, name))
+        claimed, measured = _number(getattr(said, name)), _number(getattr(found, name))
         yield Claim(
             model=model,
             domain=domain,
@@ -159,3 +159,11 @@ def _of_fields(
             found=measured,
             holds=tolerance.allows(claimed, measured),
         )
+
+
+def _number(value: float) -> float:
+    """Return a figure as a float; a whole number that none holds is infinite."""
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf if value > 0 else -math.inf

@@ -16,7 +16,7 @@ from core.registry.facts import read_facts
 from core.registry.files import printable, read_json
 from core.registry.resolve import ModelRef, resolve_model
 from core.registry.storage import read_storage
-from core.registry.weights import WEIGHTS, read_header
+from core.registry.weights import WEIGHTS, read_headers
 
 if TYPE_CHECKING:
     from core.paths import Paths
@@ -79,11 +79,7 @@ def look(recipe: Recipe, model: ModelRef, *, hub_cache: Path) -> Outlook:
     check_target(target, model.folder)
     if recipe.calibrates:
         check_calibration(recipe.calibration_mix)
-    headers = {
-        name: entry
-        for file in sorted(model.folder.glob(WEIGHTS))
-        for name, entry in read_header(file).items()
-    }
+    headers = read_headers(model.folder)
     storage = read_storage(read_json(model.folder / "config.json") or {}, headers)
     packing = storage.quantization
     packed = packing is not None and packing.mode != "fp8"

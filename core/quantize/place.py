@@ -9,6 +9,7 @@ name, which moves `refs/main`, leaves them where they are.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from core.errors import UsageProblem
 from core.paths import expanded
 from core.registry.cache import UNFINISHED, own_snapshots, repo_folder
+from core.registry.files import printable
 
 if TYPE_CHECKING:
     from core.quantize.recipe import Recipe
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 
 _LOCAL = "local"
 _LONGEST_NAME = 96  # characters of a part of a repo id
+_LONGEST_FILE_NAME = 255  # bytes, on all usual disks
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.]+")
 _DOTS = re.compile(r"\.{2,}")
 
@@ -71,9 +74,10 @@ def choose_target(source: ModelRef, recipe: Recipe, *, hub_cache: Path) -> Targe
     """
     if recipe.output is not None:
         folder = expanded(recipe.output).absolute()
-        stage = folder.with_name(f".{folder.name}.{UNFINISHED}{_short(str(folder))}")
+        stage = folder.parent / f".{UNFINISHED}{_short(str(folder))}"
         return Target(repo_id=None, folder=folder, stage=stage, hub_cache=hub_cache)
-    repo_id = f"{_base_name(source)}-OptiQ-{suffix(recipe)}"
+    ending = f"-OptiQ-{suffix(recipe)}"
+    repo_id = _base_name(source, _LONGEST_NAME - len(ending)) + ending
     return Target(
         repo_id=repo_id,
         folder=repo_folder(hub_cache, repo_id),
@@ -113,23 +117,40 @@ def is_snapshot(folder: Path, hub_cache: Path) -> bool:
     return folder.parent.name == "snapshots" and folder.parent.parent.parent == hub_cache
 
 
-def _base_name(source: ModelRef) -> str:
-    """Return `org/name` of a model, made of letters that a repo id may have."""
+def _base_name(source: ModelRef, most: int) -> str:
+    """Return `org/name` of a model, the name cut to `most` of the letters a repo id may have."""
     name = source.model_id.partition("@")[0]
     org, slash, rest = name.rpartition("/")
     if not slash or source.folder.parent.name != "snapshots":
-        return f"{_LOCAL}/{_plain(rest)}"
-    return f"{org}/{rest}"
+        return f"{_LOCAL}/{_cut(_plain(rest), most) or 'model'}"
+    return f"{org}/{_cut(rest, most)}"
 
 
 def _plain(name: str) -> str:
     """Return a folder's name as a part of a repo id."""
-    plain = _DOTS.sub(".", _NOT_IN_NAMES.sub("-", name)).strip("-.")
-    return plain[: _LONGEST_NAME - 32] or "model"
+    return _DOTS.sub(".", _NOT_IN_NAMES.sub("-", name)).strip("-.")
+
+
+def _cut(name: str, most: int) -> str:
+    """Return a name cut to some characters; a long one keeps a hash, to stay one of its own."""
+    if len(name) <= most:
+        return name
+    mark = _short(name)[:8]
+    return f"{name[: most - len(mark) - 1].rstrip('-.')}-{mark}"
 
 
 def _check_folder(folder: Path, source: Path) -> None:
-    resolved, origin = folder.resolve(), source.resolve()
+    try:
+        resolved, origin, taken = folder.resolve(), source.resolve(), os.path.lexists(folder)
+    except (OSError, RuntimeError) as problem:  # a name that is too long, a link to itself
+        reason = getattr(problem, "strerror", None) or "its links lead in a circle"
+        shown = printable(str(folder), 200)
+        raise UsageProblem(f"The output {shown} cannot be used: {reason}.") from problem
+    if len(os.fsencode(folder.name)) > _LONGEST_FILE_NAME:  # else found out when all is written
+        raise UsageProblem(
+            f"The output {printable(str(folder), 200)} has a name of more than "
+            f"{_LONGEST_FILE_NAME} bytes."
+        )
     if resolved == origin or resolved.is_relative_to(origin):
         raise UsageProblem(
             f"The output {folder} lies in the folder of the model itself.",
@@ -140,7 +161,7 @@ def _check_folder(folder: Path, source: Path) -> None:
             f"The output {folder} is a folder that holds the model itself.",
             hint="Choose a folder that does not exist yet.",
         )
-    if folder.exists() or folder.is_symlink():
+    if taken:
         raise UsageProblem(f"{folder} exists already.", hint="Choose a new folder.")
 
 

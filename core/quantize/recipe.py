@@ -163,11 +163,12 @@ def _is_chosen(recipe: Recipe, name: str) -> bool:
 
 def _width(word: str, name: str) -> int:
     widths = WIDTHS["affine"]
-    if not word.isascii() or not word.isdigit() or int(word[:9]) not in widths:
+    found = next((width for width in widths if word == str(width)), None)
+    if found is None:
         other = "bf16 or " if name == "reference" else ""
         listed = ", ".join(map(str, widths))
         raise UsageProblem(f"{name} must be {other}one of {listed}, not {shown(word)}.")
-    return int(word)
+    return found
 
 
 def _override(text: str) -> tuple[str, int | None]:

@@ -22,7 +22,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from core.errors import AlreadyRunning
+from core.evals.documents import digest_of
 from core.gc.locks import holding
+from core.quantize.calibration import MIXES, check_calibration
 from core.quantize.recipe import TABLE
 from core.registry.weights import WEIGHTS, read_header
 
@@ -54,11 +56,14 @@ def key_of(recipe: Recipe, folder: Path) -> Key:
 
     Raises:
         BadModelFiles: a file of weights cannot be read.
+        MlxbunError: as `check_calibration`, where the text is a user's file.
         OSError: the folder cannot be read.
     """
     marks = [_mark(path, folder) for path in sorted(folder.rglob("*")) if path.is_file()]
     source = hashlib.sha1(json.dumps(marks).encode()).hexdigest()
     chosen = {name: v for name, v in TABLE.as_json(recipe).items() if name not in _NOT_IN_KEY}
+    if recipe.calibrates and recipe.calibration_mix not in MIXES:  # a file may change its text
+        chosen["calibration"] = digest_of(check_calibration(recipe.calibration_mix))
     text = json.dumps({"recipe": chosen, "source": source}, sort_keys=True)
     return Key(commit=hashlib.sha1(text.encode()).hexdigest(), source=source)
 
@@ -111,21 +116,6 @@ class Stage:
         self._lines.flush()
         self._written[name] = digest
 
-    def empty(self) -> None:
-        """Forget what was written, for a run that writes something else after all.
-
-        Raises:
-            OSError: the disk is full.
-        """
-        shutil.rmtree(self.files)
-        self.files.mkdir()
-        self._written = {}
-        self._lines.seek(0)
-        first = self._journal.read_text(encoding="utf-8").partition("\n")[0]
-        self._lines.truncate(0)
-        self._lines.write(first + "\n")
-        self._lines.flush()
-
     def close(self) -> None:
         """Let go of the journal."""
         self._lines.close()
@@ -135,8 +125,9 @@ class Stage:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _begin(self, key: Key) -> None:
-        shutil.rmtree(self.files, ignore_errors=True)
+        # First: a sealed stage whose files are gone would be published without them.
         (self._folder / "sealed.json").unlink(missing_ok=True)
+        shutil.rmtree(self.files, ignore_errors=True)
         for left in self._folder.glob("models--*"):
             shutil.rmtree(left, ignore_errors=True)
         with self._journal.open("w", encoding="utf-8") as file:

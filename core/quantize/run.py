@@ -17,6 +17,7 @@ from core.errors import BadModelFiles, MlxbunError, ProofFailed, UsageProblem
 from core.progress import ignore_progress
 from core.quantize.events import Stage, ignore_event
 from core.quantize.open import Opened, QuantizePlan, never, open_run, plan_quantize, reopened
+from core.quantize.place import check_target
 from core.quantize.plan import Choice, Plan, uniform_near
 from core.quantize.record import leave_record
 from core.quantize.resume import Key, key_of, open_stage
@@ -245,6 +246,7 @@ def _write(
 
     source = reopened(opened)  # its arrays go as they are written
     layout = write.lay_out(source.model, plan, source.extras)
+    write.remove_strays(stage.files, layout)
     check = opened.check
     with write.Writer(layout, stage, on_bytes=_packing(opened)) as writer:
         if packs is None:
@@ -276,8 +278,13 @@ def _packing(opened: Opened) -> Callable[[int, int], None]:
 
 
 def _publish(opened: Opened, key: Key, stage: StagingFolder) -> Path:
-    """Move a complete model to its place, in one step; the staging folder goes."""
+    """Move a complete model to its place, in one step; the staging folder goes.
+
+    Raises:
+        UsageProblem: the place was taken during the run; the staging folder stays.
+    """
     target = opened.target
+    check_target(target, opened.model.folder)
     if target.repo_id is not None:
         folder = publish_files(
             stage.files,

@@ -29,13 +29,15 @@ from core.quantize.form import Form
 from core.quantize.plan import Layer, Sums
 from core.registry.files import read_json
 from core.registry.storage import read_storage
-from core.registry.weights import WEIGHTS, read_header
+from core.registry.weights import WEIGHTS, read_header, read_headers
 
 # How routers and the gates of shared experts are called; `gate_proj` is a part of an MLP.
 _ROUTER = re.compile(r"(^|\.)(\w*router|gate|shared_experts?_gate)(\.|$)")
 # What an architecture leaves out because it computes it, or has it already: no part of the model.
 _USELESS = re.compile(r"(rotary_emb\.inv_freq|_scale|_scales?_inv|_zero_point|_g_idx)$")
 _HEAD = re.compile(r"(^|\.)(lm_head|embed_out|output)\.weight$")
+EXTRAS = "extras"
+"""What the names of files begin with that hold tensors which mlx-lm does not load."""
 _LEADS_NOWHERE = re.compile(r'rank=sink; "t(\d+)"')
 _UNPACKABLE = (
     nn.QuantizedLinear,
@@ -196,8 +198,7 @@ def _packing_of(folder: Path, config: Mapping[str, Any]) -> str | None:
     Raises:
         BadModelFiles: they are packed in a way that MLX cannot unpack.
     """
-    headers = {name: entry for file in _files(folder) for name, entry in read_header(file).items()}
-    packing = read_storage(config, headers).quantization
+    packing = read_storage(config, read_headers(folder)).quantization
     if packing is None or packing.mode == "fp8":
         return None
     if packing.mode == "bitnet":
@@ -305,10 +306,11 @@ def _left_out(
     """
     extras: list[Extra] = []
     useless: list[str] = []
-    for file in _files(folder):
+    # What an earlier quantization left out lies in files that mlx-lm never reads.
+    for file in (*_files(folder), *sorted(folder.glob(f"{EXTRAS}*.safetensors"))):
         begin = _data_begin(file)
         for name, entry in read_header(file).items():
-            if name not in unused:
+            if name not in unused and file.match(WEIGHTS):
                 continue
             if _USELESS.search(name) or (tied and _HEAD.search(name)):
                 useless.append(name)

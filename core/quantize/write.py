@@ -28,7 +28,7 @@ from core.errors import BadModelFiles, MlxbunError
 from core.quantize.pack import bytes_of, dtype_name, is_finite, packed_shapes, plain_fit
 from core.quantize.plan import Plan
 from core.quantize.resume import Stage
-from core.quantize.source import Extra, Source
+from core.quantize.source import EXTRAS, Extra, Source
 from core.registry.snapshot import INDEX
 from core.registry.tensorfile import Slot, TensorFile, index_of, shards
 
@@ -37,7 +37,6 @@ Packed = tuple[str, dict[str, mx.array]]
 OnBytes = Callable[[int, int], None]
 """Hears the bytes that are done, and those of all."""
 
-EXTRAS = "extras"
 _WAITING = 4  # tensors that may wait to be written: as many as a layer's packed parts and one
 _METADATA = {"format": "mlx"}
 _PARTS = ("weight", "scales", "biases")
@@ -89,6 +88,17 @@ def lay_out(model: Any, plan: Plan, extras: Iterable[Extra]) -> Layout:
         files={name: tuple(part) for name, part in shards(slots).items()},
         extras={n: tuple(p) for n, p in shards(beside, stem=EXTRAS).items()} if beside else {},
     )
+
+
+def remove_strays(folder: Path, layout: Layout) -> None:
+    """Delete files of weights that a layout does not have: those of an interrupted other plan.
+
+    Raises:
+        OSError: one cannot be deleted.
+    """
+    for path in folder.glob("*.safetensors"):
+        if path.name not in layout.files and path.name not in layout.extras:
+            path.unlink()
 
 
 class Writer:

@@ -11,6 +11,7 @@ command may. Does not download and does not know names other than repo ids.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
@@ -27,7 +28,7 @@ from core.registry.places import PREFIX, canonical, repositories
 from core.registry.survey import survey
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 UNFINISHED = "mlxbun-quantize-"
 """What the names of stages begin with that are kept after an interruption, to be resumed."""
@@ -143,6 +144,7 @@ def publish_files(
         if not pointer.is_symlink():
             pointer.parent.mkdir(parents=True, exist_ok=True)
             pointer.symlink_to(os.path.relpath(repo / "blobs" / digest, pointer.parent))
+    _require_blobs(set(names.values()), (repo, hub_cache / repo.name), stage / "sealed.json")
     if own:
         _write_ref(repo / "refs" / OWN_REFS / commit[:12], commit)
     _write_ref(repo / "refs" / "main", commit)
@@ -157,7 +159,7 @@ def own_snapshots(repository: Path) -> frozenset[str]:
     """
     found = []
     for ref in (repository / "refs" / OWN_REFS).glob("*"):
-        with suppress(OSError):
+        with suppress(OSError, UnicodeDecodeError):  # a ref that a crash of the machine has torn
             found.append(ref.read_text(encoding="utf-8").strip())
     return frozenset(found)
 
@@ -181,11 +183,13 @@ def publish_repository(staged: Path, *, hub_cache: Path) -> None:
 
 def _merge(staged: Path, target: Path) -> None:
     # Blobs, then the links to them, and refs/ last, main at the very end: a reader follows them
-    # the other way.
+    # the other way. Only our own refs come before the snapshots that they name: a kill in between
+    # would leave a snapshot that looks like one of the Hub, and gc would take it.
     (target / "blobs").mkdir(parents=True, exist_ok=True)
     for blob in sorted((staged / "blobs").iterdir()):
         if not (target / "blobs" / blob.name).exists():
             blob.replace(target / "blobs" / blob.name)
+    _move_refs(staged, target, sorted((staged / "refs" / OWN_REFS).glob("*")))
     for snapshot in sorted((staged / "snapshots").iterdir()):
         place = target / "snapshots" / snapshot.name
         place.parent.mkdir(parents=True, exist_ok=True)
@@ -194,7 +198,11 @@ def _merge(staged: Path, target: Path) -> None:
         except OSError:
             _fill(place, snapshot)
     refs = [path for path in (staged / "refs").rglob("*") if path.is_file()]
-    for ref in sorted(refs, key=lambda path: (path.name == "main", path)):
+    _move_refs(staged, target, sorted(refs, key=lambda path: (path.name == "main", path)))
+
+
+def _move_refs(staged: Path, target: Path, refs: Iterable[Path]) -> None:
+    for ref in refs:
         place = target / ref.relative_to(staged)
         place.parent.mkdir(parents=True, exist_ok=True)
         ref.replace(place)
@@ -224,6 +232,18 @@ def _sealed(files: Path, record: Path) -> dict[str, str]:
     with atomic_write(record) as file:
         file.write(json.dumps(names).encode())
     return names
+
+
+def _require_blobs(digests: set[str], repositories: tuple[Path, ...], record: Path) -> None:
+    """Refuse to publish links to files that were deleted since they were sealed.
+
+    Raises:
+        OSError: one is gone; the record goes, too, so that the files are made anew.
+    """
+    for digest in digests:
+        if not any((repository / "blobs" / digest).exists() for repository in repositories):
+            record.unlink()
+            raise FileNotFoundError(errno.ENOENT, "a finished file of it was deleted")
 
 
 def _write_ref(ref: Path, commit: str) -> None:

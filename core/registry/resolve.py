@@ -63,7 +63,7 @@ def resolve_model(name: str, *, hub_cache: Path, model_folders: Sequence[str] = 
     if exact := [place for place in places if place.name == name]:
         return _checked(exact[0])
     folder = _folder(name)
-    if _is_path(name) or (folder / "config.json").exists():
+    if is_path(name) or (folder / "config.json").exists():
         return _local(name, folder)
     if "@" in name:
         return _revision(name, places)
@@ -189,7 +189,8 @@ def _folder(name: str) -> Path:
     return folder
 
 
-def _is_path(name: str) -> bool:
+def is_path(name: str) -> bool:
+    """Return whether a name can only be a path."""
     return name.startswith(("/", "./", "../", "~")) or name in (".", "..")
 
 

@@ -71,6 +71,25 @@ def parse_header(path: Path) -> dict[str, Any]:
     return header
 
 
+def read_headers(folder: Path) -> dict[str, Any]:
+    """Return the tensors of all files of weights in a folder by name, as `read_header`.
+
+    Raises:
+        BadModelFiles: as `read_header`, or two files hold a tensor of the same name.
+    """
+    found: dict[str, Any] = {}
+    for file in sorted(folder.glob(WEIGHTS)):
+        header = read_header(file)
+        if twice := sorted(found.keys() & header.keys()):
+            raise BadModelFiles(
+                f"{printable(str(file), 300)} holds {printable(twice[0])}, which another file of "
+                "the model holds, too.",
+                hint="Delete the files of weights that do not belong to the model.",
+            )
+        found |= header
+    return found
+
+
 def check_weights(folder: Path) -> int:
     """Return the bytes of all tensors in a model folder, each file checked to be whole.
 

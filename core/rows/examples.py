@@ -243,7 +243,7 @@ def _function(raw: Any, where: str) -> dict[str, Any]:
     if isinstance(arguments, str):
         try:
             arguments = json.loads(arguments)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise RowProblem(f"the arguments of a tool call of {where} are not JSON") from None
     if arguments is not None and not isinstance(arguments, dict):
         raise RowProblem(f"the arguments of a tool call of {where} are no object")

@@ -16,7 +16,7 @@ from core.fields import shown
 from core.rows.parquet import parquet_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 SUFFIXES = (".jsonl", ".csv", ".parquet")
@@ -101,9 +101,18 @@ class _SaidTwice(ValueError):
 def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     values = dict(pairs)
     if len(values) < len(pairs):
-        names = [name for name, _ in pairs]
-        raise _SaidTwice(shown(next(name for name in names if names.count(name) > 1)))
+        raise _SaidTwice(shown(_first_twice(name for name, _ in pairs)))
     return values
+
+
+def _first_twice(names: Iterable[str]) -> str | None:
+    """Return the first name that was there before; None: each is there once."""
+    seen: set[str] = set()
+    for name in names:
+        if name in seen:
+            return name
+        seen.add(name)
+    return None
 
 
 def _csv_rows(file: Path) -> Iterator[RawRow | BrokenRow]:
@@ -128,8 +137,7 @@ def _csv_rows(file: Path) -> Iterator[RawRow | BrokenRow]:
 
 def _headings(file: Path, cells: list[str]) -> list[str]:
     names = [cell.strip() for cell in cells]
-    twice = next((name for name in names if name and names.count(name) > 1), None)
-    if twice is not None:
+    if (twice := _first_twice(filter(None, names))) is not None:
         raise UsageProblem(f"{file} has the heading {shown(twice)} twice.")
     return names
 
@@ -151,7 +159,7 @@ def _csv_value(head: str, cell: str) -> Any:
     if head in ("messages", "tools", "prompt", "chosen", "rejected") and cell.startswith("["):
         try:
             return json.loads(cell)
-        except ValueError:
+        except (ValueError, RecursionError):
             return cell
     return cell
 

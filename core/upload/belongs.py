@@ -24,7 +24,10 @@ _JUNK: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*", "*.pem", "*.key", "*.p12", "*.pfx",
          "*.kdbx", "*.keystore", "*.env", "token", "token.txt", "hf-token", "hf_token*",
          "credentials", "credentials.*", "secret.*", "secrets.*", "client_secret*.json",
-         "service_account*.json", "service-account*.json", "kubeconfig"),
+         "service_account*.json", "service-account*.json", "kubeconfig", "*.ppk", "*.jks", "*.asc",
+         "*.gpg", "*api_key*", "*api-key*", "*apikey*", "*private_key*", "*access_token*",
+         "*auth_token*", "*hf_token*", "*password*", "*credential*", "*_secret.*", "*_secrets.*",
+         "cookies.*"),
     ),
     (
         "temporary",

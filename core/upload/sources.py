@@ -36,19 +36,22 @@ def check_source(source: Path, repo_type: RepoType, *, home: str | None) -> None
         NotFound: there is nothing at the path.
         BadModelFiles: it is something else.
     """
-    kind = detect_kind(source)
     shown = printable(str(source), 200)
+    crowded = BadModelFiles(
+        f"{shown} holds more than {_NAMES[repo_type]}.",
+        hint="Name the folder in which its files lie.",
+    )
+    if source.is_dir() and _holds(source, home):  # before it is searched: it may be the whole disk
+        raise crowded
+    kind = detect_kind(source)
     if repo_type_of(kind) != repo_type:
         raise BadModelFiles(
             f"{shown} is not {_NAMES[repo_type]}.",
             hint="A model goes to /api/quantize/push, an adapter to /api/finetune/push, data to "
             "/api/dataset/push.",
         )
-    if source.is_dir() and (_holds(source, home) or not _is_one_thing(source, repo_type)):
-        raise BadModelFiles(
-            f"{shown} holds more than {_NAMES[repo_type]}.",
-            hint="Name the folder in which its files lie.",
-        )
+    if source.is_dir() and not _is_one_thing(source, repo_type):
+        raise crowded
 
 
 def check_links(source: Path, files: Sequence[LocalFile]) -> None:

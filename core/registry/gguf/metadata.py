@@ -41,10 +41,13 @@ def number(gguf: GgufFile, key: str, *, default: float | None = None) -> float:
     """
     name = f"{architecture(gguf)}.{key}"
     value = gguf.metadata.get(name, default)
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    with np.errstate(over="ignore"):
+        # float32 in the file: the shortest decimal that means it reads as its author wrote it.
+        found = float(str(np.float32(value))) if known else math.nan
+    if not 0 < found < math.inf:  # a float64 may be neither once it is rounded
         raise refusal(gguf, f"has {value!r:.40} for {name!r}, which must be a positive number")
-    # float32 in the file: the shortest decimal that means it reads as its author wrote it.
-    return float(str(np.float32(value)))
+    return found
 
 
 def has(gguf: GgufFile, key: str) -> bool:

@@ -178,6 +178,19 @@ def test_an_edited_size_domain_or_ratio_is_caught(table: ProofTable) -> None:
         assert len(false) == 1
 
 
+def test_claims_beyond_all_numbers_do_not_hold(table: ProofTable) -> None:
+    *others, packed = table.entries
+    for change in (
+        {"size_bytes": 10**400},
+        {"bits_per_weight": float("nan")},
+        {"overall": replace(packed.overall, tokens=-(10**400))},
+        {"overall": replace(packed.overall, kl=float("inf"))},
+    ):
+        edited = replace(table, entries=(*others, replace(packed, **change)))
+        with pytest.raises(ProofFailed, match="does not hold"):
+            require_true(check_claims(edited, table))
+
+
 def test_a_table_of_another_text_or_model_is_refused(table: ProofTable) -> None:
     with pytest.raises(ProofFailed, match="another held-out text"):
         check_claims(replace(table, heldout="e" * 64), table)

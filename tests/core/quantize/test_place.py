@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
 
 import pytest
 from huggingface_hub import scan_cache_dir, snapshot_download
+from huggingface_hub.utils._validators import validate_repo_id
 
 from core.errors import BadModelFiles, MlxbunError, UsageProblem
 from core.gc.locks import holding
@@ -57,11 +59,42 @@ def test_suffixes(fields: dict[str, object], expected: str) -> None:
         ("mine/name", "folders/mine/name", "local/name-OptiQ-4bit"),
         ("my  model--v1..2", "my  model--v1..2", "local/my-model-v1.2-OptiQ-4bit"),
         ("模型", "模型", "local/model-OptiQ-4bit"),
+        ("a" * 63 + "-b", "a" * 63 + "-b", f"local/{'a' * 63}-b-OptiQ-4bit"),
+        ("org/x-OptiQ-4bit", "models--o/snapshots/abc", "org/x-OptiQ-4bit-OptiQ-4bit"),
     ],
 )
 def test_names(model_id: str, folder: str, expected: str, tmp_path: Path) -> None:
     source = ModelRef(model_id=model_id, folder=tmp_path / folder)
     assert choose_target(source, make_recipe({}), hub_cache=tmp_path).repo_id == expected
+
+
+@pytest.mark.parametrize("stem", ["a" * 96, "a" * 71 + "--b" * 60, "b." * 120])
+def test_long_names_stay_names_of_repositories(stem: str, tmp_path: Path) -> None:
+    recipe = make_recipe(
+        {"target_bpw": 4.123456, "group_size": 128, "rotate_weights": True, "rotation_seed": 2**31}
+    )
+    cached = Path("models--org--x", "snapshots", "abc")
+    for model_id, folder in ((f"org/{stem}", cached), (stem, Path(stem)), (f"{stem}c", Path("c"))):
+        source = ModelRef(model_id=model_id, folder=tmp_path / folder)
+        found = choose_target(source, recipe, hub_cache=tmp_path).repo_id
+        assert found is not None
+        if model_id == stem or len(stem) <= 96:
+            validate_repo_id(found)
+        assert len(found.partition("/")[2]) <= 96
+
+
+@pytest.mark.parametrize("output", ["/", ".", "..", "a" * 255, "b" * 300, "x/" + "c" * 300, "loop"])
+def test_odd_outputs_are_refused_or_used(output: str, box: Box) -> None:
+    model = box.model()
+    (box.root / "loop").symlink_to("loop")
+    recipe = make_recipe({"model_id": str(model), "output": str(box.root / output)})
+    look = partial(check_quantize, recipe, settings=box.settings, paths=box.paths)
+    if len(output) == 255:
+        assert look() is not None
+        assert box.quantize(model, output=str(box.root / output)).folder.name == output
+    else:
+        with pytest.raises(UsageProblem):
+            look()
 
 
 def test_a_repository_of_the_hub_is_never_touched(box: Box) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import random
 import resource
 import shutil
@@ -10,13 +12,21 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from core.errors import AlreadyRunning, BadModelFiles, MlxbunError
+from core.errors import AlreadyRunning, BadModelFiles, MlxbunError, UsageProblem
 from core.gc.locks import holding
 from core.jobs.stop import Cancelled
+from core.quantize import run
+from core.quantize.place import Target, check_target
+from core.quantize.recipe import make_recipe
+from core.quantize.resume import key_of
+from core.registry import cache
+from tests.caches import add_model
 from tests.core.quantize.box import Box, contents
+from tests.tiny import make_model
 
 
 @pytest.fixture
@@ -116,6 +126,114 @@ def test_a_full_disk_ends_the_run_and_shows_nothing(box: Box, tmp_path: Path) ->
             resource.setrlimit(resource.RLIMIT_FSIZE, limits)
         assert box.listed() == before
     assert contents(box.quantize(model).folder) == whole
+
+
+def test_another_calibration_text_is_another_run(tmp_path: Path) -> None:
+    model = make_model(tmp_path / "model")
+    mix = tmp_path / "mix.jsonl"
+    recipe = make_recipe({"target_bpw": 4.5, "calibration_mix": str(mix)})
+    keys = []
+    for word in ("ox", "hen", "ox"):
+        mix.write_text(json.dumps({"text": f"{word} " * 300}) + "\n")
+        keys.append(key_of(recipe, model))
+    assert keys[0] == keys[2] != keys[1]
+    assert keys[0].source == keys[1].source
+
+
+class _Killed(BaseException):
+    """Stands for the end of the process."""
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_kill_between_any_two_steps_of_publishing(
+    first: bool, box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = box.model()
+    whole = contents(Box(tmp_path / "other").quantize(model).folder)
+    if not first:
+        box.quantize(model, override="*.q_proj=8")  # the next one is merged into its repository
+    before = box.listed()
+    rename, replace = Path.rename, Path.replace
+    left = 0
+
+    def stopping(move: Any) -> Any:
+        def moved(path: Path, target: Path) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise _Killed
+            return move(path, target)
+
+        return moved
+
+    killed = 0
+    for _ in range(60):
+        left = 1  # every run comes one step further than the one before
+        with monkeypatch.context() as patch:
+            patch.setattr(Path, "rename", stopping(rename))
+            patch.setattr(Path, "replace", stopping(replace))
+            try:
+                box.quantize(model)
+                break
+            except _Killed:
+                killed += 1
+                assert box.listed() == before
+    result = box.quantize(model)
+    assert killed > 3
+    assert contents(result.folder) == whole
+    assert [commit for _, commit, _ in box.listed()] == [result.commit]
+
+
+def test_sealed_files_that_were_deleted_are_made_anew(
+    box: Box, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = box.model()
+    whole = contents(Box(tmp_path / "other").quantize(model).folder)
+
+    def killed(*_: object, **__: object) -> None:
+        raise _Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "publish_repository", killed)
+        with pytest.raises(_Killed):
+            box.quantize(model)
+    (stage,) = (box.paths.hub_cache / ".locks").iterdir()
+    for blob in stage.glob("models--*/blobs/*"):
+        blob.unlink()
+    with pytest.raises(MlxbunError, match="could not be written"):
+        box.quantize(model)
+    assert box.listed() == []
+    assert contents(box.quantize(model).folder) == whole
+
+
+def test_weights_of_another_plan_are_cleared_away(box: Box, tmp_path: Path) -> None:
+    model = box.model()
+    whole = contents(Box(tmp_path / "other").quantize(model).folder)
+    with pytest.raises(Cancelled):
+        box.quantize(model, should_stop=_After(20))
+    (stage,) = (box.paths.hub_cache / ".locks").iterdir()
+    files = stage / "files"
+    # As a kill leaves it behind the change to the uniform model, where that has fewer files.
+    shutil.copy(files / "model.safetensors", files / "model-00001-of-00002.safetensors")
+    assert contents(box.quantize(model).folder) == whole
+
+
+def test_a_repository_that_is_downloaded_meanwhile_is_not_touched(
+    box: Box, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = box.model()
+
+    def downloading(target: Target, source: Path) -> None:
+        assert target.repo_id is not None
+        add_model(box.paths.hub_cache, target.repo_id, commit="f" * 40)
+        check_target(target, source)
+
+    monkeypatch.setattr(run, "check_target", downloading)
+    with pytest.raises(UsageProblem, match="mlxbun did not make; it is not touched"):
+        box.quantize(model)
+    assert [commit for _, commit, _ in box.listed()] == ["f" * 40]
+    (repository,) = box.paths.hub_cache.glob("models--*")
+    assert os.listdir(repository / "snapshots") == ["f" * 40]  # noqa: PTH208 - names alone
 
 
 def test_a_killed_run_shows_nothing_and_is_resumed(box: Box, tmp_path: Path) -> None:

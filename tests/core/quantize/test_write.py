@@ -276,6 +276,23 @@ def test_what_mlx_lm_leaves_out_is_kept(family: str, names: tuple[str, ...], box
     assert plain.bits_per_weight == text_only.bits_per_weight
 
 
+def test_extras_stay_when_a_result_is_quantized_again(box: Box) -> None:
+    folder = _family(box, "mistral3")
+    extra = {"vision_tower.patch.weight": mx.random.normal((3, 8)).astype(mx.bfloat16)}
+    _add_tensors(folder, extra)
+    first = box.quantize(folder).folder
+    for fields in ({"allow_requantize": True, "bits": 8}, {"dequantize": True}):
+        again = box.quantize(first, **_plain(fields))
+        found: Any = mx.load(str(again.folder / "extras.safetensors"))
+        assert found.keys() == extra.keys()
+        assert all(mx.array_equal(found[name], extra[name]) for name in extra)
+
+
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields of a run, without a form where the result has none."""
+    return fields | ({"bits": None, "group_size": None} if "dequantize" in fields else {})
+
+
 def test_text_only_drops_the_keys_of_towers(box: Box) -> None:
     folder = box.model(
         vision_config={"a": 1}, image_token_id=7, mtp_num_layers=1, hidden_act="silu"

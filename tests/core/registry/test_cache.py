@@ -13,6 +13,7 @@ from huggingface_hub import scan_cache_dir, snapshot_download
 from core.errors import StoreCorrupt
 from core.registry.cache import (
     list_models,
+    own_snapshots,
     publish_files,
     repo_folder,
     snapshot_size,
@@ -183,3 +184,33 @@ def test_a_stage_that_a_killed_process_left_goes_after_a_day(tmp_path: Path) -> 
     with staging_folder(tmp_path):
         assert young.exists()
         assert not old.exists()
+
+
+def test_a_ref_of_ours_that_a_crash_has_torn_counts_as_none(tmp_path: Path) -> None:
+    refs = tmp_path / "models--a--b" / "refs" / "mlxbun"
+    refs.mkdir(parents=True)
+    (refs / "one").write_bytes(b"\xff\xfe\x00")
+    (refs / "two").write_text("a" * 40)
+    assert own_snapshots(tmp_path / "models--a--b") == {"a" * 40}
+
+
+def test_a_snapshot_of_ours_never_lies_there_without_its_ref(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename, seen = Path.rename, []
+
+    def looking(path: Path, target: Path) -> Path:
+        moved = rename(path, target)
+        if target.parent.name == "snapshots":
+            seen.append(target.name in own_snapshots(target.parent.parent))
+        return moved
+
+    monkeypatch.setattr(Path, "rename", looking)
+    for text in ("a", "b"):  # the second is merged into the repository of the first
+        with staging_folder(tmp_path) as stage:
+            (stage / "files").mkdir()
+            (stage / "files" / "x.json").write_text(text)
+            publish_files(
+                stage / "files", repo_id="me/x", stage=stage, hub_cache=tmp_path, own=True
+            )
+    assert seen == [True]

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from core.errors import BadModelFiles
 from core.registry.gguf import import_gguf
-from core.registry.gguf.container import read_gguf
+from core.registry.gguf.container import GgufFile, read_gguf
+from core.registry.gguf.metadata import number
 from tests.ggufs import Tensor, TinyLlama, quantize, tiny_llama, write_gguf
 
 
@@ -110,8 +111,8 @@ def test_numbers_of_files_that_lie(name: str, named: str, tmp_path: Path) -> Non
 
 
 def test_a_tensor_in_two_files_of_a_model(tmp_path: Path) -> None:
-    for number in (1, 2):
-        tiny_llama().write(tmp_path / f"m-0000{number}-of-00002.gguf")
+    for part in (1, 2):
+        tiny_llama().write(tmp_path / f"m-0000{part}-of-00002.gguf")
     assert "a second time" in _refused(tmp_path / "m-00001-of-00002.gguf", tmp_path)
 
 
@@ -208,3 +209,11 @@ def test_a_scale_beyond_float16_is_refused(tmp_path: Path) -> None:
     model.tensors["blk.0.ffn_down.weight"] = bad
     with pytest.raises(BadModelFiles, match="ffn_down"):
         import_gguf(model.write(tmp_path / "tiny.gguf"), tmp_path)
+
+
+@pytest.mark.parametrize("value", [1e300, 1e-300, 0, -1, float("nan"), float("inf"), True, "1"])
+def test_numbers_that_are_none_in_float32(value: object, tmp_path: Path) -> None:
+    metadata = {"general.architecture": "llama", "llama.rope.freq_base": value}
+    gguf = GgufFile(path=tmp_path / "x.gguf", metadata=metadata, tensors={})
+    with pytest.raises(BadModelFiles, match="must be a positive number"):
+        number(gguf, "rope.freq_base")

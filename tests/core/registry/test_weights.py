@@ -18,6 +18,7 @@ from core.registry.weights import (
     count_tensors,
     parse_header,
     read_header,
+    read_headers,
 )
 from tests.caches import safetensors, write_sparse
 
@@ -153,3 +154,12 @@ def test_any_header_is_read_or_broken(
     except BrokenWeightsError as broken:
         problem = str(broken)
     assert problem.isprintable()
+
+
+def test_a_tensor_in_two_files_is_refused(tmp_path: Path) -> None:
+    one, two = ({name: ("F16", (2, 2)), "b": ("F16", (2,))} for name in ("a", "c"))
+    (tmp_path / "model-00001-of-00002.safetensors").write_bytes(safetensors(one))
+    assert read_headers(tmp_path).keys() == {"a", "b"}
+    (tmp_path / "model-00002-of-00002.safetensors").write_bytes(safetensors(two))
+    with pytest.raises(BadModelFiles, match="holds b, which another file of the model holds"):
+        read_headers(tmp_path)

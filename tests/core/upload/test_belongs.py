@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from core.upload.belongs import Selection, reason_to_skip, reason_to_stay_out, unmatched
+from core.upload.kinds import Kind
 
 USUAL = Selection()
 
@@ -107,3 +108,22 @@ def test_keys_stay_here(name: str) -> None:
 )
 def test_what_only_sounds_like_keys_is_taken(name: str) -> None:
     assert reason_to_skip(name, "model", Selection()) is None
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["openai_api_key.txt", "my_private_key.json", "aws-credentials.json", "Passwords.txt",
+     "access_token.json", "my_hf_token.txt", "app_secrets.yaml", "cookies.txt"],
+)  # fmt: skip
+@pytest.mark.parametrize("kind", ["model", "adapter", "dataset"])
+def test_files_that_may_hold_a_key(name: str, kind: Kind) -> None:
+    assert reason_to_skip(name, kind, USUAL) == "a key, or may hold one"
+    assert reason_to_skip(f"sub/{name}", kind, USUAL) == "a key, or may hold one"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json"],
+)
+def test_tokens_of_a_vocabulary_are_no_keys(name: str) -> None:
+    assert reason_to_skip(name, "model", USUAL) is None
