@@ -136,7 +136,14 @@ class UploadFailed(MlxbunError):
 
 
 class ProofFailed(MlxbunError):
-    """A model that measures worse than the limits it was given, or other than its table claims."""
+    """A model that measures worse than the limits it was given, or other than its table claims.
+
+    Attributes:
+        table: what was measured of a model that is not kept (`core.evals.table.ProofTable`), so
+            that it can be shown; None: it was shown already.
+    """
+
+    table: object | None = None
 
 
 class StoreCorrupt(MlxbunError):

@@ -78,6 +78,9 @@ def door(
     context.obj = context.obj or new_session()
 
 
+# Verbs whose functions cannot have their names: a keyword and a builtin of Python.
+_NAMES = {import_gguf: "import", evaluate: "eval"}
+
 for verb in (
     serve,
     generate,
@@ -92,14 +95,13 @@ for verb in (
     quantize,
     fuse,
     bench,
+    evaluate,
     perplexity,
     ps,
     stop,
     doctor,
 ):
-    # A keyword of Python is the name of one.
-    app.command("import" if verb is import_gguf else None, cls=Verb)(verb)
-app.command("eval", cls=Verb)(evaluate)
+    app.command(_NAMES.get(verb), cls=Verb)(verb)
 app.add_typer(adapters_app, name="adapters")
 app.add_typer(jobs_app, name="jobs")
 app.add_typer(config_app, name="config")

@@ -51,8 +51,10 @@ def read_words(
     """
     expected = 1 if verify else 2
     if len(words) != expected:
-        form = "--verify MODEL" if verify else "ORIGINAL MODEL"
-        raise UsageProblem(f"eval takes {form}; got {len(words)} arguments.")
+        takes = "one model with --verify" if verify else "two models, ORIGINAL and MODEL"
+        raise UsageProblem(
+            f"eval takes {takes}, not {len(words)}.", hint="`mlxbun ls` shows the models here."
+        )
     if original is not None and not verify:
         raise UsageProblem("--original needs --verify; without it, give two models.")
     if verify and (answers is not None or max_tokens is not None):

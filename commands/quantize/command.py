@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from commands._shared.fields import read_fields
 from commands._shared.interrupts import Interrupts
-from commands.quantize.showing import show_result, shown_events
-from core.errors import UsageProblem
+from commands.quantize.showing import show_missed, show_result, shown_events
+from core.errors import ProofFailed, UsageProblem
 from core.fit.host import find_host
 from core.jobs.lease import hold_lease
 from core.jobs.stop import Cancelled
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from commands._shared.console import Console
     from commands._shared.session import Session
+    from core.evals.table import ProofTable
     from core.quantize.events import QuantizeEvent
     from core.quantize.recipe import Recipe
     from core.quantize.run import QuantizeResult
@@ -67,6 +68,7 @@ def run_quantization(given: Mapping[str, Any], run: Run, console: Console) -> No
         console: the output.
 
     Raises:
+        ProofFailed: the result misses a limit; after its table was shown.
         AlreadyRunning: another quantization or training has the accelerator.
         MlxbunError: as `core.quantize.run.run_quantize`.
         KeyboardInterrupt: it was stopped by Ctrl-C; what is written is kept.
@@ -75,8 +77,12 @@ def run_quantization(given: Mapping[str, Any], run: Run, console: Console) -> No
     if run.dry_run:
         _show_plan(recipe, run, console)
         return
-    with hold_lease(run.session.paths.lease_file, what="mlxbun quantize", on_wait=None):
-        result = _quantize(recipe, run, console)
+    try:
+        with hold_lease(run.session.paths.lease_file, what="mlxbun quantize", on_wait=None):
+            result = _quantize(recipe, run, console)
+    except ProofFailed as missed:
+        show_missed(cast("ProofTable", missed.table), console)
+        raise
     show_result(result, recipe, console)
     if run.plot is not None:
         from commands.quantize.picture import draw

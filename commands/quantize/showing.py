@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from commands._shared.console import Console
+    from core.evals.table import ProofTable
     from core.quantize.events import OnEvent, QuantizeEvent
     from core.quantize.recipe import Recipe
     from core.quantize.run import QuantizeResult
@@ -55,6 +56,16 @@ def show_result(result: QuantizeResult, recipe: Recipe, console: Console) -> Non
     _show_kept(result, console)
     name = result.repo_id or str(result.folder)
     console.note(f"next: mlxbun serve {quote(name)}")
+
+
+def show_missed(table: ProofTable, console: Console) -> None:
+    """Show what was measured of a model that misses a limit and is not kept."""
+    if console.json_mode:
+        from core.evals.record import table_as_json
+
+        console.event({"event": "proof", "table": table_as_json(table)})
+        return
+    show_proof(table, console)
 
 
 def _facts(result: QuantizeResult, recipe: Recipe) -> Iterator[tuple[str, Any]]:

@@ -384,7 +384,9 @@ def _refuse_special(file: Path) -> None:
     except (OSError, ValueError):  # `read_rows` says what is wrong
         return
     if not S_ISREG(status.st_mode):
-        raise UsageProblem(f"{file} is not a regular file.")
+        raise UsageProblem(
+            f"{file} is not a regular file.", hint="Name a .jsonl, .csv or .parquet file."
+        )
     _refuse_large(file, status.st_size)
 
 

@@ -92,8 +92,9 @@ def _compared(comparison: Comparison) -> str:
 def _ratio(ratio: Ratio) -> str:
     if ratio.value is None:
         return "without a ratio"
-    ends = ["?" if end is None else f"{end:.3f}" for end in (ratio.low, ratio.high)]
-    return f"{ratio.value:.3f} times (95% {ends[0]} to {ends[1]})"
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.value:.3f} times (no 95% interval)"
+    return f"{ratio.value:.3f} times (95% {ratio.low:.3f} to {ratio.high:.3f})"
 
 
 def _perplexity(found: Summary) -> str:

@@ -65,13 +65,13 @@ def checked_form(*, bits: int | None, group_size: int | None, mode: str = "affin
     bits = default_bits if bits is None else bits
     group_size = default_group if group_size is None else group_size
     for what, value, known in (
-        ("bits", bits, WIDTHS[mode]),
-        ("a group size", group_size, GROUPS[mode]),
+        (f"{bits} bits", bits, WIDTHS[mode]),
+        (f"groups of {group_size}", group_size, GROUPS[mode]),
     ):
         if value not in known:
             numbers = ", ".join(map(str, known))
             raise UsageProblem(
-                f"The mode {mode} has no form with {what} of {value}.",
+                f"Mode {mode} does not support {what}.",
                 hint=f"Possible: {numbers}.",
             )
     return Form(bits=bits, group_size=group_size, mode=mode)  # type: ignore[arg-type]

@@ -178,5 +178,8 @@ def _as_served(opened: Opened, folder: Path) -> Any:
 
 
 def _report_kv(opened: Opened, done: int, total: int) -> None:
+    from core.quantize.proof import PROVEN
+
     message = f"measuring KV widths: {done} of {total}"
-    opened.on_event(Stage(stage="kv", progress=0.9, message=message))
+    progress = PROVEN + (1 - PROVEN) * done / max(1, total)
+    opened.on_event(Stage(stage="kv", progress=progress, message=message))

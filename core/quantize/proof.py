@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from core.errors import ProofFailed
 from core.evals.record import Record, Source, write_record
 from core.evals.run import LENGTH
 from core.evals.table import Entry, ProofTable, require_limits
@@ -27,7 +28,9 @@ if TYPE_CHECKING:
 
 MIXED, UNIFORM = "mixed", "uniform"
 """Names of the models that a run writes."""
-_BEGINS, _ENDS = 0.9, 1.0  # the proof's part of the progress of a run
+_BEGINS = 0.9  # where the proof begins in the progress of a run
+PROVEN = 0.95
+"""Where it ends when KV widths are measured afterwards; else it ends the run."""
 
 
 def prove(opened: Opened, folders: Mapping[str, Path]) -> ProofTable:
@@ -80,11 +83,15 @@ def hold_to_limits(opened: Opened, table: ProofTable, name: str) -> None:
         name: what the run calls the model.
 
     Raises:
-        ProofFailed: it misses one.
+        ProofFailed: it misses one; the error carries the table.
     """
     recipe = opened.recipe
     entry = _entry(table, name)
-    require_limits(entry, min_agreement=recipe.min_agreement, max_kl=recipe.max_kl)
+    try:
+        require_limits(entry, min_agreement=recipe.min_agreement, max_kl=recipe.max_kl)
+    except ProofFailed as missed:
+        missed.table = table
+        raise
 
 
 def leave_proof(
@@ -161,7 +168,8 @@ class _Telling:
             self._tasks.append(report.task)
         part = report.done / max(1, report.total or 1)
         share = (len(self._tasks) - 1 + part) / self._models
-        progress = _BEGINS + (_ENDS - _BEGINS) * min(1.0, share)
+        ends = PROVEN if self._opened.recipe.kv_config else 1.0
+        progress = _BEGINS + (ends - _BEGINS) * min(1.0, share)
         message = f"{report.task}: {report.done} of {report.total} {report.unit}"
         self._opened.on_event(Stage(stage="proof", progress=progress, message=message))
 

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 __all__ = ["Opened", "QuantizePlan", "QuantizeResult", "plan_quantize", "run_quantize"]
 
 _MIXED, _UNIFORM = "mixed", "uniform"
-_PACKED = 0.85  # where packing ends in the progress of a run
+# The part of packing in the progress of a run; the sweep comes before, the proof afterwards.
+_ALONE, _OURS, _RIVAL = (0.0, 0.85), (0.5, 0.8), (0.8, 0.88)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,11 +162,11 @@ def _written(opened: Opened, key: Key, stage: StagingFolder) -> _Written:
     from core.quantize.parts import choose_forms, fitted_packs, write_kv_config
 
     if opened.plan.target_bpw is None:
-        written = _Written(plan=opened.plan, bpw=_write(opened, opened.plan, stage, None))
+        written = _Written(plan=opened.plan, bpw=_write(opened, opened.plan, stage, None, _ALONE))
         written = _proven(opened, written, {_UNIFORM: stage.files})
     else:
         plan = choose_forms(opened)
-        bpw = _write(opened, plan, stage, fitted_packs(opened, plan))
+        bpw = _write(opened, plan, stage, fitted_packs(opened, plan), _OURS)
         written = _guarded(opened, key, stage, _Written(plan=plan, bpw=bpw))
         written = replace(written, choice=plan.choice)
     if opened.recipe.kv_config:
@@ -222,7 +223,7 @@ def _guarded(opened: Opened, key: Key, stage: StagingFolder, ours: _Written) -> 
     place.mkdir(exist_ok=True)
     other = StagingFolder(place, key)
     try:
-        theirs = _Written(plan=rival, bpw=_write(opened, rival, other, None))
+        theirs = _Written(plan=rival, bpw=_write(opened, rival, other, None, _RIVAL))
         ours = _proven(opened, ours, {_MIXED: stage.files, _UNIFORM: other.files})
         if ours.table is None or not is_worse(ours.table):
             return replace(ours, rival=rival)
@@ -239,16 +240,28 @@ def _guarded(opened: Opened, key: Key, stage: StagingFolder, ours: _Written) -> 
 
 
 def _write(
-    opened: Opened, plan: Plan, stage: StagingFolder, packs: Iterator[Packed] | None
+    opened: Opened,
+    plan: Plan,
+    stage: StagingFolder,
+    packs: Iterator[Packed] | None,
+    span: tuple[float, float],
 ) -> float:
-    """Write a model to a staging folder, read it back, and return its bits per weight."""
+    """Write a model to a staging folder, read it back, and return its bits per weight.
+
+    Args:
+        opened: the run.
+        plan: the forms of the model.
+        stage: where to write it.
+        packs: the packed layers; None: weights are rounded as they are.
+        span: where this begins and ends in the progress of the run.
+    """
     from core.quantize import write
 
     source = reopened(opened)  # its arrays go as they are written
     layout = write.lay_out(source.model, plan, source.extras)
     write.remove_strays(stage.files, layout)
     check = opened.check
-    with write.Writer(layout, stage, on_bytes=_packing(opened)) as writer:
+    with write.Writer(layout, stage, on_bytes=_packing(opened, *span)) as writer:
         if packs is None:
             write.write_plain(source.model, plan, writer, check=check)
         else:
@@ -256,14 +269,13 @@ def _write(
         write.write_extras(source.extras, writer, check=check)
     text_only = opened.recipe.text_only
     write.write_beside(source, plan, layout, stage.files, text_only=text_only)
-    opened.on_event(Stage(stage="checking", progress=_PACKED, message="reading back"))
+    opened.on_event(Stage(stage="checking", progress=span[1], message="reading back"))
     return write.read_back(stage.files, stage, layout, check=check)
 
 
-def _packing(opened: Opened) -> Callable[[int, int], None]:
+def _packing(opened: Opened, begins: float, ends: float) -> Callable[[int, int], None]:
     """Return what tells of bytes that are written, a hundred times a run at most."""
     last = -1
-    begins = 0.0 if opened.plan.target_bpw is None else 0.5  # after the sweep
 
     def on_bytes(done: int, total: int) -> None:
         nonlocal last
@@ -271,7 +283,7 @@ def _packing(opened: Opened) -> Callable[[int, int], None]:
         if share > last:
             last = share
             told = f"packing: {format_bytes(done)} of {format_bytes(total)}"
-            progress = begins + (_PACKED - begins) * done / max(1, total)
+            progress = begins + (ends - begins) * done / max(1, total)
             opened.on_event(Stage(stage="packing", progress=progress, message=told))
 
     return on_bytes

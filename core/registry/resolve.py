@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
 _FETCH_HINT = "Run `mlxbun download starter` for a first model, or `mlxbun ls` for those here."
+_REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}", re.ASCII)
 _COMMIT_START = re.compile(r"[0-9a-f]{7,64}")
 
 
@@ -251,7 +252,12 @@ def _ambiguous(name: str, names: Sequence[str]) -> Ambiguous:
 
 def _not_found(name: str, places: Sequence[Place]) -> NotFound:
     near = _near_misses(name, places)
-    hint = f"Did you mean {' or '.join(map(printable, near))}?" if near else _FETCH_HINT
+    if near:
+        hint = f"Did you mean {' or '.join(map(printable, near))}?"
+    elif _REPO_ID.fullmatch(name):
+        hint = f"Download it first: `mlxbun download {name}`; `mlxbun ls` shows the models here."
+    else:
+        hint = _FETCH_HINT
     return NotFound(f"There is no model {_shown(name)} on this machine.", hint=hint)
 
 

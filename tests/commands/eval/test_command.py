@@ -151,9 +151,9 @@ def test_the_original_has_to_be_here(published: Path, environ: Environ, home: Pa
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ((), "eval takes ORIGINAL MODEL; got 0 arguments"),
-        (("a",), "eval takes ORIGINAL MODEL; got 1"),
-        (("a", "b", "--verify"), "eval takes --verify MODEL; got 2"),
+        ((), "eval takes two models, ORIGINAL and MODEL, not 0"),
+        (("a",), "eval takes two models, ORIGINAL and MODEL, not 1"),
+        (("a", "b", "--verify"), "eval takes one model with --verify, not 2"),
         (("a", "b", "--original", "c"), "--original needs --verify"),
         (("a", "--verify", "--no-answers"), "--verify generates no answers"),
         (("a", "--verify", "--max-tokens", "3"), "--verify generates no answers"),

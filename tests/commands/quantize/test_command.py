@@ -70,7 +70,11 @@ def test_limits_hold_for_a_result_that_is_there_already(
     words = ("quantize", str(place / "model"), "--bits", "8", "--blas", "off")
     missed = mlxbun(*words, "--max-kl", "0", environ=environ)
     assert (missed.returncode, "misses its limits" in missed.stderr) == (11, True)
+    assert "top-1 agreement" in missed.stdout  # the table comes before the error
     assert snapshots(environ, "local/model-OptiQ-8bit") == []
+    table, failed = events(mlxbun(*words, "--max-kl", "0", "--json", environ=environ))[-2:]
+    assert (table["event"], failed["event"]) == ("proof", "failed")
+    assert len(table["table"]["entries"]) == 2
     done = mlxbun(*words, "--json", environ=environ)
     assert done.returncode == 0, done.stderr
     first = events(done)[-1]
@@ -149,8 +153,8 @@ def test_the_width_that_fits(place: Path, environ: dict[str, str]) -> None:
     ("more", "code", "said"),
     [
         (("--bits", "1"), 2, "--bits must be a whole number from 2 to 8, not 1."),
-        (("--bits", "7"), 2, "has no form with bits of 7"),
-        (("--mode", "mxfp4", "--bits", "8"), 2, "has no form with bits of 8"),
+        (("--bits", "7"), 2, "does not support 7 bits"),
+        (("--mode", "mxfp4", "--bits", "8"), 2, "does not support 8 bits"),
         (("--mode", "int4"), 2, "--mode must be one of affine"),
         (("--override", "w=4"), 2, "matches no layer"),
         (("--override", "w"), 2, "override must be PATTERN=BITS"),

@@ -70,7 +70,7 @@ def test_a_quantization_from_its_start_to_its_end(desk: Desk) -> None:
 @pytest.mark.parametrize(
     "error",
     [
-        UsageProblem("The mode mxfp4 has no form with bits of 3.", hint="Possible: 4."),
+        UsageProblem("Mode mxfp4 does not support 3 bits.", hint="Possible: 4."),
         NotFound("There is no model x on this machine."),
         BadModelFiles("x cannot be used."),
         DoesNotFit("It needs 9 GB of disk.", need=9, have=1),

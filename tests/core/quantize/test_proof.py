@@ -15,6 +15,7 @@ from core.evals.run import Around, run_verify
 from core.paths import Paths
 from core.provenance import read_provenance
 from core.quantize import parts
+from core.quantize.events import QuantizeEvent, Stage
 from core.quantize.form import Form
 from core.quantize.recipe import make_recipe
 from core.quantize.run import QuantizeResult, run_quantize
@@ -54,6 +55,28 @@ def _run(source: Path, paths: Paths, **chosen: Any) -> QuantizeResult:
 
 def _around(paths: Paths) -> Around:
     return Around(settings=SETTINGS, paths=paths, environ={}, on_note=lambda _line: None)
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {"bits": 8, "kv_config": True, "n_calibration": 4},
+        {"target_bpw": 7, "candidate_bits": "4,8", "n_calibration": 4},
+    ],
+    ids=["kv", "mixed"],
+)
+def test_progress_never_goes_back(source: Path, paths: Paths, chosen: dict[str, Any]) -> None:
+    told: list[Stage] = []
+
+    def hear(event: QuantizeEvent, /) -> None:
+        if isinstance(event, Stage):
+            told.append(event)
+
+    recipe = make_recipe({"model_id": str(source), "group_size": 32, **chosen})
+    run_quantize(recipe, settings=SETTINGS, paths=paths, environ={}, on_event=hear)
+    progress = [event.progress for event in told]
+    assert progress == sorted(progress)
+    assert progress[-1] == 1.0
 
 
 def test_a_run_ends_with_a_table_that_can_be_verified(source: Path, paths: Paths) -> None:

@@ -76,9 +76,9 @@ def test_the_width_is_chosen_before_there_is_a_job(
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"bits": 7}, "has no form with bits of 7"),
+        ({"bits": 7}, "does not support 7 bits"),
         ({"bits": "many"}, "bits must be a whole number"),
-        ({"mode": "mxfp4", "bits": 8}, "has no form with bits of 8"),
+        ({"mode": "mxfp4", "bits": 8}, "does not support 8 bits"),
         ({"target_bpw": 12, "candidate_bits": [2, 3, 4, 8]}, "out of reach"),
         ({"target_bpw": 4, "candidate_bits": [7]}, "candidate_bits must be one of"),
         ({"target_bpw": 4.5, "reference": "fp32"}, "reference must be bf16 or one of"),

@@ -72,6 +72,13 @@ def test_none_and_nothing_near(cache: Path) -> None:
     assert "mlxbun download starter" in str(caught.value.hint)
 
 
+def test_a_repo_id_that_is_not_here_may_be_downloaded(cache: Path) -> None:
+    with pytest.raises(NotFound) as caught:
+        resolve_model("Zzz/Xyz-0.6B", hub_cache=cache)
+    assert caught.value.hint is not None
+    assert "`mlxbun download Zzz/Xyz-0.6B`" in caught.value.hint
+
+
 def test_incomplete_ones_do_not_count_among_several(cache: Path) -> None:
     folder = add_model(cache, "org/model-a")
     add_model(cache, "org/model-b", config=b"nothing")
