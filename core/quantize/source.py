@@ -36,6 +36,7 @@ _ROUTER = re.compile(r"(^|\.)(\w*router|gate|shared_experts?_gate)(\.|$)")
 # What an architecture leaves out because it computes it, or has it already: no part of the model.
 _USELESS = re.compile(r"(rotary_emb\.inv_freq|_scale|_scales?_inv|_zero_point|_g_idx)$")
 _HEAD = re.compile(r"(^|\.)(lm_head|embed_out|output)\.weight$")
+_MOST_NAMES = 1000  # arguments by name that a function of MLX takes are 1024
 _LEADS_NOWHERE = re.compile(r'rank=sink; "t(\d+)"')
 _UNPACKABLE = (
     nn.QuantizedLinear,
@@ -282,15 +283,19 @@ class _Tracer:
 def _unused(before: Mapping[str, mx.array], after: Sequence[mx.array]) -> frozenset[str]:
     """Return the names of arrays that no result is made from, by MLX's own graph of both.
 
-    A result that is one of the arrays itself takes that one's label.
+    Every result gets a consumer first, so that one which is an array itself does not count as one
+    without use. MLX takes a limited number of names at a time.
     """
-    names = list(before)
-    arrays = {f"t{index}": before[name] for index, name in enumerate(names)}
-    results = {f"r{index}": array for index, array in enumerate(after)}
-    graph = io.StringIO()
-    mx.export_to_dot(graph, **arrays, **results)
-    found = _LEADS_NOWHERE.finditer(graph.getvalue())
-    return frozenset(names[int(each[1])] for each in found)
+    ends = [mx.stop_gradient(array) for array in after]
+    kept = {id(array) for array in after}
+    names = [name for name, array in before.items() if id(array) not in kept]
+    found: set[str] = set()
+    for first in range(0, len(names), _MOST_NAMES):
+        some = names[first : first + _MOST_NAMES]
+        graph = io.StringIO()
+        mx.export_to_dot(graph, *ends, **{f"t{at}": before[name] for at, name in enumerate(some)})
+        found.update(some[int(each[1])] for each in _LEADS_NOWHERE.finditer(graph.getvalue()))
+    return frozenset(found)
 
 
 def _left_out(
