@@ -195,7 +195,7 @@ def _choice(recipe: Recipe, form: Packed) -> Choose:
         path = tensor.name.removesuffix(".weight")
         for pattern, bits in reversed(overrides):
             if fnmatchcase(path, pattern):
-                return None if bits is None else Width(bits=bits, group_size=form.group_size)
+                return None if bits is None else _of_width(bits, form)
         if is_router(tensor.name) and form.bits < ROUTER_BITS:
             return Form(bits=ROUTER_BITS, group_size=64)
         if not is_embedding(tensor.name):
@@ -204,9 +204,16 @@ def _choice(recipe: Recipe, form: Packed) -> Choose:
             return None
         if recipe.embedding_bits is None:
             return form
-        return Width(bits=recipe.embedding_bits, group_size=form.group_size, mode=form.mode)
+        return _of_width(recipe.embedding_bits, form)
 
     return choose
+
+
+def _of_width(bits: int, form: Packed) -> Form:
+    """Return a form with another width: affine, where its mode does not have it."""
+    if bits in WIDTHS[form.mode]:
+        return checked_form(bits=bits, group_size=form.group_size, mode=form.mode)
+    return checked_form(bits=bits, group_size=None)
 
 
 def _mean_form(files: ModelFiles, wanted: Wanted, recipe: Recipe) -> Width:
