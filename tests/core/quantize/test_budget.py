@@ -166,7 +166,7 @@ def test_without_fit_nothing_changes(tmp_path: Path) -> None:
         {"mode": "mxfp4", "override": ["*embed_tokens=6", "*.o_proj=keep"]},
     ],
 )
-@pytest.mark.parametrize("family", ["llama", "gemma3_text", "phi3", "mixtral"])
+@pytest.mark.parametrize("family", ["llama", "gemma3_text", "phi3", "mixtral", "granite"])
 def test_the_estimate_is_what_the_plan_writes(family: str, fields: dict[str, Any]) -> None:
     model = build(family)
     model.set_dtype(mx.bfloat16)
