@@ -42,6 +42,14 @@ class Sizes:
         """Return the bits of the whole model."""
         return self.kept_bits + sum(self.options[path][form] for path, form in forms.items())
 
+    def bits_at(self, bits_per_weight: float) -> int:
+        """Return the most bits that the whole model may have at a number of bits per weight.
+
+        A quotient of some model's bits gives these bits again, though it was rounded.
+        """
+        found = bits_per_weight * self.weights
+        return math.floor(found + max(1e-6, 2 * math.ulp(found)))
+
     @property
     def reach(self) -> tuple[float, float]:
         """Least and most bits per weight."""
@@ -91,7 +99,7 @@ def allocate(sweep: Sweep, sizes: Sizes, target_bpw: float) -> Allocation:
         UsageProblem: the target is out of reach; the hint names the range.
     """
     check_target(sizes, target_bpw)
-    limit = math.floor(target_bpw * sizes.weights + 1e-6) - sizes.kept_bits
+    limit = sizes.bits_at(target_bpw) - sizes.kept_bits
     curves = sweep.curves
     items = [_item(path, sizes, curves.get(path, {}), target_bpw) for path in sizes.options]
     least = sum(item.sizes[0] for item in items)
@@ -116,7 +124,7 @@ def check_target(sizes: Sizes, target_bpw: float) -> None:
         UsageProblem: it is out of reach; the hint names the range.
     """
     low, high = sizes.reach
-    if not low <= target_bpw + 1e-9 or target_bpw > high + 0.005:
+    if sizes.bits_at(target_bpw) < sizes.bits_at(low) or target_bpw > high + 0.005:
         raise UsageProblem(
             f"A target of {target_bpw:g} bits per weight is out of reach for this model.",
             hint=f"Reachable with these candidates: {math.ceil(100 * low) / 100:.2f} to "
@@ -134,7 +142,7 @@ def uniform_within(sizes: Sizes, target_bpw: float, *, sweep: Sweep | None = Non
     """
     every = {form for options in sizes.options.values() for form in options}
     found = [uniform(sizes, form, sweep=sweep) for form in every]
-    fitting = [each for each in found if each.bits <= target_bpw * sizes.weights + 1e-6]
+    fitting = [each for each in found if each.bits <= sizes.bits_at(target_bpw)]
     if not fitting:
         smallest = {path: min(opts, key=opts.__getitem__) for path, opts in sizes.options.items()}
         return as_allocation(smallest, sizes, sweep)

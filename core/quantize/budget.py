@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 _BITS = re.compile(r"([0-9]{1,2})(?:-?bits?)?(?:-g([0-9]{1,4}))?")
 _TARGET = re.compile(r"([0-9]{1,2}(?:\.[0-9]{1,6})?)bpw")
+_OUTPUTS = re.compile(r"(self_attn\.o_proj|mlp\.down_proj|^lm_head)\.weight$")
+_WIDER = {"granite": _OUTPUTS, "granitemoe": _OUTPUTS}
+"""Layers to which mlx-lm gives 8 bits at least, by architecture."""
+_NONE = re.compile(r"(?!)")
 _MODE = re.compile(r"([a-z0-9]+)(?:-g([0-9]{1,4}))?")
 
 
@@ -91,7 +95,7 @@ def packed_as(files: ModelFiles, wanted: Wanted, recipe: Recipe | None = None) -
     form: Packed = wanted.form
     if wanted.target_bpw is not None:
         form = _mean_form(files, wanted, recipe)
-    return quantized(files, _choice(recipe, form), called=str(wanted))
+    return quantized(files, _choice(files, recipe, form), called=str(wanted))
 
 
 def making_of(files: ModelFiles, made: ModelFiles, wanted: Wanted) -> Making:
@@ -114,7 +118,7 @@ def bits_per_weight(files: ModelFiles) -> float:
 def reach(files: ModelFiles, recipe: Recipe, group_size: int) -> tuple[float, float]:
     """Return the least and the most bits per weight that the candidate widths allow."""
     least, most = (
-        quantized(files, _choice(recipe, Width(bits=bits, group_size=group_size)), called="")
+        quantized(files, _choice(files, recipe, Width(bits=bits, group_size=group_size)), called="")
         for bits in (recipe.candidates[0], recipe.candidates[-1])
     )
     return bits_per_weight(least), bits_per_weight(most)
@@ -187,16 +191,17 @@ def _said(found: Assessment, bits: int) -> str:
     return f"{bits} bits fit {have}: it needs {need} at {found.context:,} tokens."
 
 
-def _choice(recipe: Recipe, form: Packed) -> Choose:
+def _choice(files: ModelFiles, recipe: Recipe, form: Packed) -> Choose:
     """Return what chooses the form of a tensor."""
     overrides = recipe.overrides
+    wider = _WIDER.get(str(files.config.get("model_type")), _NONE)
 
     def choose(tensor: Tensor) -> Packed | None:
         path = tensor.name.removesuffix(".weight")
         for pattern, bits in reversed(overrides):
             if fnmatchcase(path, pattern):
-                return None if bits is None else Width(bits=bits, group_size=form.group_size)
-        if is_router(tensor.name) and form.bits < ROUTER_BITS:
+                return None if bits is None else _of_width(bits, form)
+        if form.bits < ROUTER_BITS and (is_router(tensor.name) or wider.search(tensor.name)):
             return Form(bits=ROUTER_BITS, group_size=64)
         if not is_embedding(tensor.name):
             return form
@@ -204,9 +209,16 @@ def _choice(recipe: Recipe, form: Packed) -> Choose:
             return None
         if recipe.embedding_bits is None:
             return form
-        return Width(bits=recipe.embedding_bits, group_size=form.group_size, mode=form.mode)
+        return _of_width(recipe.embedding_bits, form)
 
     return choose
+
+
+def _of_width(bits: int, form: Packed) -> Form:
+    """Return a form with another width: affine, where its mode does not have it."""
+    if bits in WIDTHS[form.mode]:
+        return checked_form(bits=bits, group_size=form.group_size, mode=form.mode)
+    return checked_form(bits=bits, group_size=None)
 
 
 def _mean_form(files: ModelFiles, wanted: Wanted, recipe: Recipe) -> Width:

@@ -214,3 +214,18 @@ def test_a_frontier_falls_and_lies_below_uniform() -> None:
     assert list(frontier.uniform) == list(_FORMS)
     for plain in frontier.uniform.values():
         assert allocate(sweep, sizes, plain.bits_per_weight).kl <= plain.kl + 1e-12
+
+
+@pytest.mark.parametrize("weights", [6_057_330_932, 70_000_000_003, 700_000_000_001])
+def test_the_ends_of_a_large_models_range_are_reached(weights: int) -> None:
+    """The quotient of so many bits, times the weights, is not the same number of bits again."""
+    counts = {f"layer{at}": 64 * (weights // 640 + at) for at in range(10)}
+    plain = make_sizes(counts)
+    sweep = make_sweep({path: _curve(1.0) for path in counts})
+    for more in range(40):
+        sizes = replace(plain, weights=plain.weights + more, kept_bits=16 * more)
+        low, high = sizes.reach
+        smallest, largest = allocate(sweep, sizes, low), allocate(sweep, sizes, high)
+        assert set(smallest.forms.values()) == {_TWO}
+        assert set(largest.forms.values()) == {_EIGHT}
+        assert set(uniform_within(sizes, high).forms.values()) == {_EIGHT}

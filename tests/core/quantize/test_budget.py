@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import mlx.core as mx
 import pytest
+from mlx.utils import tree_flatten
 
 from core.errors import DoesNotFit, NotFound, UsageProblem
 from core.fit.assess import Assessor, Question
-from core.fit.candidate import candidate_of, read_files
+from core.fit.candidate import ModelFiles, candidate_of, read_files
 from core.fit.host import Host, sku_host
 from core.fit.machines import find_skus
+from core.fit.weights import Tensor
 from core.paths import Paths
 from core.quantize.budget import Wanted, bits_per_weight, packed_as, read_wanted, with_width
 from core.quantize.form import Form
-from core.quantize.recipe import Recipe
+from core.quantize.plan import make_plan
+from core.quantize.recipe import Recipe, make_recipe
+from core.quantize.source import describe
 from core.registry.resolve import ModelRef
 from core.settings import Settings
 from tests.core.fit.large import llama_8b
+from tests.core.fit.tiny_families import build, tiny_config
 
 
 @pytest.fixture(scope="module")
@@ -147,3 +154,31 @@ def test_a_model_that_is_not_here(tmp_path: Path) -> None:
 def test_without_fit_nothing_changes(tmp_path: Path) -> None:
     recipe = Recipe(model_id="nowhere")
     assert _chosen(recipe, tmp_path) is recipe
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"bits": 4, "group_size": 32},
+        {"mode": "nvfp4"},
+        {"mode": "mxfp8", "embedding_bits": 4},
+        {"mode": "mxfp4", "embedding_bits": 8},
+        {"mode": "mxfp4", "override": ["*embed_tokens=6", "*.o_proj=keep"]},
+    ],
+)
+@pytest.mark.parametrize("family", ["llama", "gemma3_text", "phi3", "mixtral", "granite"])
+def test_the_estimate_is_what_the_plan_writes(family: str, fields: dict[str, Any]) -> None:
+    model = build(family)
+    model.set_dtype(mx.bfloat16)
+    names = {mx.bfloat16: "BF16", mx.float32: "F32"}
+    tensors = [
+        Tensor(name=name, dtype=names[array.dtype], shape=array.shape, nbytes=array.nbytes)
+        for name, array in tree_flatten(model.parameters())
+    ]
+    files = ModelFiles(
+        model_id="org/name", revision="1", folder=None, config=tiny_config(family), tensors=tensors
+    )
+    recipe = make_recipe(fields)
+    layers, sums = describe(model)
+    made = packed_as(files, Wanted(form=recipe.form), recipe)
+    assert sum(each.nbytes for each in made.tensors) == make_plan(layers, sums, recipe).nbytes

@@ -1,4 +1,4 @@
-"""A forward of our own in NumPy and float64, for Llama, Qwen 2 and 3, Mixtral and Phi 3.
+"""A forward of our own in NumPy and float64, for Llama, Qwen 2 and 3, Mixtral, Phi 3 and Granite.
 
 Written from the papers, not from mlx-lm. `T` tokens, `n` hidden size, `H` heads, `D` head size.
 """
@@ -33,14 +33,21 @@ class _Forward:
         self._size = config.get("head_dim") or config["hidden_size"] // self._heads
 
     def logits(self, tokens: list[int]) -> Array:
-        x = self._arrays["model.embed_tokens.weight"][tokens]
+        x = self._arrays["model.embed_tokens.weight"][tokens] * self._factor("embedding")
         for index in range(self._config["num_hidden_layers"]):
             path = f"model.layers.{index}"
-            x = x + self._attention(f"{path}.self_attn", self._norm(f"{path}.input_layernorm", x))
-            x = x + self._mlp(path, self._norm(f"{path}.post_attention_layernorm", x))
+            mixed = self._attention(f"{path}.self_attn", self._norm(f"{path}.input_layernorm", x))
+            x = x + mixed * self._factor("residual")
+            inner = self._mlp(path, self._norm(f"{path}.post_attention_layernorm", x))
+            x = x + inner * self._factor("residual")
         x = self._norm("model.norm", x)
         tied = self._config["tie_word_embeddings"]
-        return x @ self._arrays["model.embed_tokens.weight" if tied else "lm_head.weight"].T
+        made = x @ self._arrays["model.embed_tokens.weight" if tied else "lm_head.weight"].T
+        return made / self._config.get("logits_scaling", 1.0)
+
+    def _factor(self, name: str) -> float:
+        """Return what Granite multiplies a part by."""
+        return float(self._config.get(f"{name}_multiplier", 1.0))
 
     def _linear(self, path: str, x: Array) -> Array:
         made: Array = x @ self._arrays[f"{path}.weight"].T
@@ -65,7 +72,8 @@ class _Forward:
         q, k = self._turned(q), self._turned(k)
         groups = q.shape[1] // k.shape[1]
         k, v = np.repeat(k, groups, axis=1), np.repeat(v, groups, axis=1)
-        scores = np.einsum("thd,shd->hts", q, k) / np.sqrt(self._size)
+        scores = np.einsum("thd,shd->hts", q, k)
+        scores = scores * self._config.get("attention_multiplier", self._size**-0.5)
         scores = np.where(np.tri(len(x), dtype=bool), scores, -np.inf)
         mixed = np.einsum("hts,shd->thd", _softmax(scores), v)
         return self._linear(f"{path}.o_proj", mixed.reshape(len(x), -1))

@@ -24,6 +24,15 @@ CONFIGS: dict[str, dict[str, Any]] = {
         num_experts_per_tok=2,
     ),
     "phi3": llama_config(model_type="phi3", tie_word_embeddings=False),
+    "granite": llama_config(
+        model_type="granite",
+        embedding_multiplier=12.0,
+        attention_multiplier=0.1,
+        residual_multiplier=0.22,
+        logits_scaling=8.0,
+        attention_bias=False,
+        mlp_bias=False,
+    ),
 }
 """Those that `forward` computes."""
 

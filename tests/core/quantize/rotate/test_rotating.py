@@ -71,7 +71,7 @@ def _same(array: mx.array, other: mx.array | None) -> bool:
     return other is not None and bool(mx.array_equal(array, other, stream=mx.cpu).item())
 
 
-@pytest.mark.parametrize("name", ["llama tied", "qwen3", "mixtral"])
+@pytest.mark.parametrize("name", ["llama tied", "qwen3", "mixtral", "granite"])
 def test_our_forward_is_that_of_mlx_lm(name: str) -> None:
     model = small_model(CONFIGS[name])
     expected = np.array(model(mx.array([_TEXT]))[0])
