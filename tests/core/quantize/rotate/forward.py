@@ -42,8 +42,8 @@ class _Forward:
             x = x + inner * self._factor("residual")
         x = self._norm("model.norm", x)
         tied = self._config["tie_word_embeddings"]
-        made = x @ self._arrays["model.embed_tokens.weight" if tied else "lm_head.weight"].T
-        return made / self._config.get("logits_scaling", 1.0)
+        made: Array = x @ self._arrays["model.embed_tokens.weight" if tied else "lm_head.weight"].T
+        return made / float(self._config.get("logits_scaling", 1.0))
 
     def _factor(self, name: str) -> float:
         """Return what Granite multiplies a part by."""
