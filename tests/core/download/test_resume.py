@@ -39,8 +39,11 @@ def _ranges(desk: Desk) -> list[str | None]:
 
 
 def _partial_bytes(desk: Desk) -> int:
-    """Return how much of the weights is here."""
-    return desk.partial().stat().st_size if desk.partial().exists() else 0
+    """Return how much of the weights is here, in a file that another process may rename."""
+    try:
+        return desk.partial().stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 # Within one call

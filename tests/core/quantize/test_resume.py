@@ -240,7 +240,8 @@ def test_a_killed_run_shows_nothing_and_is_resumed(box: Box, tmp_path: Path) -> 
     _kill_again_and_again(box, tmp_path, times=4, seed=1)
 
 
-@pytest.mark.slow
+@pytest.mark.slow  # 25 runs of three seconds and more each
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [2, 3, 4, 5])
 def test_a_hundred_kills_show_nothing(seed: int, box: Box, tmp_path: Path) -> None:
     _kill_again_and_again(box, tmp_path, times=25, seed=seed)
