@@ -172,12 +172,13 @@ class WidthChosen:
 
 def _budget(recipe: Recipe) -> int:
     """Return the bytes that a model is to fit."""
+    text = str(recipe.fit)
     try:
-        return parse_bytes(str(recipe.fit))
+        if not text.strip()[-1:].isalpha():  # 6 could be meant as GB, as --memory-budget takes it
+            raise ValueError("there is no unit")
+        return parse_bytes(text)
     except ValueError:
-        raise UsageProblem(
-            f"fit must be a size such as 6GB, not {str(recipe.fit)[:40]!r}."
-        ) from None
+        raise UsageProblem(f"fit must be a size such as 6GB, not {text[:40]!r}.") from None
 
 
 def _local_files(recipe: Recipe, settings: Settings, paths: Paths) -> ModelFiles:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import mlx.core as mx
@@ -24,7 +25,7 @@ from core.progress import Progress
 from core.quantize.form import Form
 from core.quantize.meter import Calls, Loss, Meter, placed
 from core.quantize.scaling import SHARE, Unit, coarsest_first, estimated, planned
-from core.quantize.sweep_store import Fact, Record, Sweep, SweepKey
+from core.quantize.sweep_store import Fact, Record, Spot, Sweep, SweepKey
 
 Candidates = Mapping[str, Sequence[Form]]
 """For each module path the forms that its `weight` can take."""
@@ -76,8 +77,23 @@ def measure_sensitivity(
         key=key,
         tokens=record.tokens,
         base_kl=record.base_kl or 0.0,
-        entries=estimated(units, record.facts, reference=key.reference),
+        entries=estimated(units, _planned_facts(record, plan, key), reference=key.reference),
     )
+
+
+def _planned_facts(
+    record: Record, plan: Mapping[str, Sequence[Form]], key: SweepKey
+) -> dict[Spot, Fact]:
+    """Return what is known, without values that only sweeps of other candidates have measured.
+
+    So the same recipe chooses the same forms, whatever was measured before it.
+    """
+    return {
+        (path, form): fact
+        if form == key.reference or form in plan.get(path, ())
+        else replace(fact, kl=None, error=None)
+        for (path, form), fact in record.facts.items()
+    }
 
 
 def measure_together(

@@ -137,6 +137,7 @@ def test_what_fits_at_no_width(large: Path, tmp_path: Path) -> None:
     ("recipe", "said"),
     [
         (Recipe(model_id="x", fit="much"), "must be a size such as 6GB, not 'much'"),
+        (Recipe(model_id="x", fit="6"), "must be a size such as 6GB, not '6'"),
         (Recipe(fit="6GB"), "needs model_id"),
     ],
 )

@@ -201,6 +201,15 @@ def test_a_stopped_sweep_continues_where_it_was(tmp_path: Path) -> None:
     assert {e.path for e in kept.entries} == set(candidates)
 
 
+def test_other_sweeps_of_a_model_do_not_change_what_a_recipe_chooses() -> None:
+    model, record = _model("llama"), Record()
+    blocks = Blocks(model)
+    candidates = dict.fromkeys(_paths(model), _FORMS)
+    alone = measure_sensitivity(model, blocks, candidates, _ROWS, key=_KEY)
+    measure_sensitivity(model, blocks, candidates, _ROWS, key=_KEY, record=record, share=None)
+    assert measure_sensitivity(model, blocks, candidates, [], key=_KEY, record=record) == alone
+
+
 def test_a_known_sweep_computes_nothing() -> None:
     model, record = _model("llama"), Record()
     blocks = Blocks(model)
