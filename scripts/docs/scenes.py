@@ -136,6 +136,12 @@ SCENES = (
         starter=True,
     ),
     Scene(
+        verb="eval",
+        commands=("mlxbun eval SmolLM2 ./SmolLM2-3bit",),
+        steady=False,
+        starter=True,
+    ),
+    Scene(
         verb="perplexity",
         commands=("mlxbun perplexity starter --num-samples 6",),
         steady=False,
@@ -144,12 +150,6 @@ SCENES = (
     Scene(verb="ps", commands=("mlxbun ps",), steady=False, starter=True, served=True),
     Scene(verb="stop", commands=("mlxbun stop",), steady=False, starter=True, served=True),
     Scene(verb="doctor", commands=("mlxbun doctor",), steady=False),
-    Scene(
-        verb="eval",
-        commands=("mlxbun eval SmolLM2 ./SmolLM2-3bit",),
-        steady=False,
-        starter=True,
-    ),
     Scene(verb="adapters list", commands=("mlxbun adapters list",), steady=False),
     Scene(verb="adapters inspect", commands=("mlxbun adapters inspect notes-lora",)),
     Scene(verb="jobs list", commands=("mlxbun jobs list",)),

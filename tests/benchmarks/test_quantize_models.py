@@ -75,6 +75,7 @@ def test_the_last_expert_of_the_mixture_is_never_chosen(source: Path, tmp_path: 
         assert not mx.array_equal(weights[0], weights[EXPERTS - 1]).item()
 
 
+@pytest.mark.slow
 @pytest.mark.starter
 @pytest.mark.parametrize("kind", ["llama", "qwen2"])
 def test_the_starter_computes_the_same_after_it_is_rewritten(

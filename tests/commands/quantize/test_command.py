@@ -64,6 +64,7 @@ def test_quantizes_into_the_cache_and_ls_and_generate_see_it(
     assert len(snapshots(environ, "local/model-OptiQ-8bit")) == 1
 
 
+@pytest.mark.slow  # two proofs with a tokenizer of bytes
 def test_limits_hold_for_a_result_that_is_there_already(
     place: Path, environ: dict[str, str]
 ) -> None:

@@ -129,6 +129,7 @@ def test_a_damaged_sweep_is_measured_again_with_a_note(tmp_path: Path) -> None:
     assert "damaged" in notes[0]
 
 
+@pytest.mark.slow  # whole runs with sweeps of a text in bytes
 def test_a_run_leaves_its_sweep_beside_the_model_to_draw(tmp_path: Path) -> None:
     box = Box(tmp_path)
     source = box.model(num_hidden_layers=3)
@@ -162,6 +163,7 @@ def test_a_uniform_model_has_no_sweep_to_draw(tmp_path: Path) -> None:
             write_record_plot(tmp_path / "sweep.svg", result.folder)
 
 
+@pytest.mark.slow
 def test_a_cancelled_run_continues_its_sweep(tmp_path: Path) -> None:
     box, count = Box(tmp_path), 0
     source = box.model(num_hidden_layers=3)
