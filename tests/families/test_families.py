@@ -7,10 +7,10 @@ from importlib.metadata import version
 
 import pytest
 
-from tests.core.fit.tiny_families import UNBUILDABLE
+from tests.core.fit.tiny_families import CRASHES, UNBUILDABLE
 from tests.families.child import Verdict
 from tests.families.run import run_families
-from tests.families.table import CRASHES, PAGE, checked, read_page, sample, shown_mode
+from tests.families.table import PAGE, checked, read_page, sample, shown_mode
 
 _SAMPLE = sample(read_page().number)
 

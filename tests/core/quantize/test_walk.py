@@ -18,7 +18,7 @@ from core.quantize.pack import plain_fit
 from core.quantize.rounding import Packed, unpacked
 from core.quantize.walk import fitted
 from core.quantize.watch import watched
-from tests.core.fit.tiny_families import build, families
+from tests.core.fit.tiny_families import build, safe_families
 
 _FORM = Form(bits=3, group_size=32)
 
@@ -235,11 +235,8 @@ def test_watched_modules_are_themselves_again() -> None:
     assert len(seen) == 1
 
 
-_CRASHES = {"phi3small"}  # writes to token ids that a tiny vocabulary does not have
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("family", [name for name in families() if name not in _CRASHES])
+@pytest.mark.parametrize("family", safe_families())
 def test_every_family_is_rounded(family: str) -> None:  # budget: two minutes for all
     model = _model(family, dtype=mx.float32)
     forms = _forms(model)

@@ -18,7 +18,7 @@ from mlx_lm.utils import compute_bits_per_weight, load_model, quantize_model
 from core.errors import BadModelFiles, DoesNotFit, UsageProblem
 from core.provenance import read_provenance
 from core.registry.weights import read_header
-from tests.core.fit.tiny_families import build, families, tiny_config
+from tests.core.fit.tiny_families import build, safe_families, tiny_config
 from tests.core.quantize.box import Box, config_of, contents
 from tests.tiny import llama_config, make_model, write_tokenizer
 
@@ -362,7 +362,7 @@ def test_some_architectures(family: str, box: Box) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", families())
+@pytest.mark.parametrize("family", safe_families())
 def test_all_architectures(family: str, box: Box) -> None:
     _check_family(family, box)
 
