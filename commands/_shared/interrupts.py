@@ -20,7 +20,7 @@ class Interrupts:
     """Takes SIGINT and SIGTERM over for a block. For the main thread; elsewhere it does nothing."""
 
     def __init__(self, stopping: str, note: Callable[[str], None]) -> None:
-        """Take what a person is told after the first one.
+        """Set the sentence that is printed after the first one.
 
         Args:
             stopping: the sentence.

@@ -6,7 +6,7 @@ import re
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
-from core.quantize.told import plan_as_json
+from core.quantize.plain import plan_as_json
 from core.units import format_bytes, format_seconds
 
 if TYPE_CHECKING:

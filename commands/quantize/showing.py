@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from commands._shared.proof import show_proof
 from core.quantize.events import Note, Stage
-from core.quantize.told import result_as_json
+from core.quantize.plain import result_as_json
 from core.registry.files import printable
 from core.units import format_bytes, format_seconds
 

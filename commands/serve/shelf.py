@@ -1,6 +1,6 @@
-"""The list of models as it was a moment ago: whoever asks twice in half a minute reads it once.
+"""A cache of the list of models: it is read from disk at most once in half a minute.
 
-A quantization that ends, in whatever process, makes the list old at once.
+A quantization that ends, in any process, invalidates it at once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _LOOKED_AT = 20  # jobs; they end in the order in which they were asked for
 
 
 def last_made(paths: Paths) -> object:
-    """Return what tells whether a quantization has ended since; None: the jobs do not say."""
+    """Return a value that changes when a quantization ends; None: the jobs cannot be read."""
     try:
         jobs = JobStore(paths.jobs_folder).recent(kind="quantize", limit=_LOOKED_AT)
     except MlxbunError:

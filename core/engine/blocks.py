@@ -23,7 +23,7 @@ _TRIAL = (3, 1, 4, 1, 5, 9, 2, 6)
 
 
 class NotARowError(Exception):
-    """The layers of an architecture are no plain row; the text is why, as a clause."""
+    """The layers of an architecture do not form a plain row; the text is the reason, a clause."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,13 +32,13 @@ class Split:
     layers: list[Any]
     """The transformer layers: the very list that the body goes through."""
     known: bool
-    """Whether the head could be told from the body."""
+    """Whether the head was found."""
     vocabulary: int
     """`V`."""
 
 
 def split_model(model: Any) -> Split:
-    """Return a model's body and head, or the whole as a body where they cannot be told.
+    """Return a model's body and head, or the whole model as the body if no head is found.
 
     Which of the usual heads a model has is found by trying: what does not give the model's own
     logits to the last bit is none.

@@ -64,7 +64,7 @@ class Document:
 
     @property
     def pieces(self) -> tuple[str, ...]:
-        """The texts that somebody wrote: what is compared with other documents.
+        """The texts as their authors wrote them: what is compared with other documents.
 
         Of a conversation these are the contents, the arguments of calls and the texts within tools;
         the JSON around them, which all conversations share, is not among them.

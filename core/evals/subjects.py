@@ -1,4 +1,4 @@
-"""The models that are compared. Each is opened anew where it is measured.
+"""The models that are compared. Each is opened again where it is measured.
 
 A subject holds no arrays: opening one returns a module whose weights are read from the files when
 they are computed with, and measuring uses that module up.

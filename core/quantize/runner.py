@@ -10,10 +10,10 @@ from core.quantize.begin import make_ready
 from core.quantize.checks import look
 from core.quantize.events import event_as_json
 from core.quantize.inspect import local_model
+from core.quantize.plain import result_as_json
 from core.quantize.recipe import make_recipe
 from core.quantize.resume import key_of
 from core.quantize.run import run_quantize
-from core.quantize.told import result_as_json
 from core.settings import settings_of
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     opt=documented(body=QuantizeSubmit, answer=QuantizeStarted, error=ApiProblem),
 )
 async def submit(request: Request[Any, Any, Any]) -> Response[bytes]:
-    """Start a quantization as a job; `GET /api/jobs/{job_id}/stream` tells how it goes."""
+    """Start a quantization as a job; `GET /api/jobs/{job_id}/stream` reports its progress."""
     serving: Serving = request.app.state.serving
     options = serving.options
     fields = submitted(await read_fields(request))

@@ -94,7 +94,7 @@ def submitted(fields: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def facts_body(found: Inspection) -> QuantizeFacts:
-    """Return the body that tells of a model."""
+    """Return the body that describes a model."""
     return QuantizeFacts(
         ok=found.problem is None,
         model_id=clean(found.model_id),
@@ -106,5 +106,5 @@ def facts_body(found: Inspection) -> QuantizeFacts:
 
 
 def no_facts_body(model_id: str, error: str) -> QuantizeFacts:
-    """Return the body that tells why nothing is known of a model."""
+    """Return the body for a model that cannot be inspected, with the reason."""
     return QuantizeFacts(ok=False, model_id=clean(model_id), error=clean(error))
