@@ -6,14 +6,13 @@ The order matters, as for an engine: a fast BLAS must be in the process before M
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal
 
+from core.engine.backend import import_backend, plan_compute
 from core.engine.start import find_model, open_engine
-from core.errors import BackendMissing, BadModelFiles, DoesNotFit, NotFound, UsageProblem
+from core.errors import BadModelFiles, DoesNotFit, NotFound, UsageProblem
 from core.evals.record import read_record
 from core.figures import model_revision
-from core.machine.compute import prepare_compute
 from core.progress import ignore_progress
 from core.provenance import is_repo_id
 from core.registry.files import printable
@@ -117,7 +116,7 @@ def run_eval(original: str, model: str, options: Options, around: Around) -> Eva
         UsageProblem: the models have different tokenizers.
         MlxbunError: a model cannot be found, opened or computed.
     """
-    plan = _plan(around)
+    plan = plan_compute(around.settings, around.paths, around.environ, on_note=around.on_note)
     pair = _found(original, plan, around), _found(model, plan, around)
     _import_backend(plan)
     heldout, vocabulary = _text(pair, around)
@@ -152,7 +151,7 @@ def run_verify(
     """
     from core.evals.verify import check_claims
 
-    plan = _plan(around)
+    plan = plan_compute(around.settings, around.paths, around.environ, on_note=around.on_note)
     ours = _found(model, plan, around)
     record = _record(ours)
     base = _found(original, plan, around) if original else _original(record, around)
@@ -250,19 +249,6 @@ def _refuse_other(base: ModelRef, record: Record, around: Around, *, named: bool
     around.on_note(told)
 
 
-def _plan(around: Around) -> ComputePlan:
-    settings = around.settings
-    plan = prepare_compute(
-        blas=settings.blas,
-        dequantize=cast(Literal["auto", "on", "off"], settings.dequantize),
-        cache=around.paths.cache,
-        environ=around.environ,
-    )
-    for line in plan.notes:
-        around.on_note(line)
-    return plan
-
-
 def _found(name: str, plan: ComputePlan, around: Around) -> ModelRef:
     return find_model(
         name,
@@ -281,18 +267,10 @@ def _import_backend(plan: ComputePlan) -> None:
     Raises:
         BackendMissing: it cannot be imported.
     """
-    try:
-        from core.engine.slim import import_mlx_lm
-
-        import_mlx_lm()
-        import_module("core.evals.measure")
-        import mlx.core as mx
-    except ImportError as problem:
-        raise BackendMissing(
-            f"MLX cannot be imported: {problem}.",
-            hint="Run `pip install 'mlxbun[cpu]'`, or 'mlxbun[cuda]' with an NVIDIA GPU.",
-        ) from problem
+    import_backend("core.evals.measure")
     if not plan.compile_kernels:
+        import mlx.core as mx
+
         mx.disable_compile()
 
 

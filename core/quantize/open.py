@@ -6,14 +6,13 @@ Imports no arrays until the compute plan is made.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from importlib import import_module
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, cast
 
 from core.download.space import check_free_space
+from core.engine.backend import import_backend, plan_compute
 from core.engine.start import find_model
-from core.errors import BackendMissing, DoesNotFit, UsageProblem
+from core.errors import DoesNotFit, UsageProblem
 from core.jobs.stop import Cancelled
-from core.machine.compute import prepare_compute
 from core.progress import ignore_progress
 from core.quantize.checks import look, require_model, require_supported
 from core.quantize.events import Note, Stage, ignore_event
@@ -178,7 +177,7 @@ def open_run(
     def note(line: str) -> None:  # of this machine: it does not belong to the result
         on_event(Note(line=line))
 
-    compute = _compute(settings, paths, environ, note)
+    compute = plan_compute(settings, paths, environ, on_note=note)
     model = find_model(
         recipe.model_id,
         plan=compute,
@@ -193,7 +192,11 @@ def open_run(
     if recipe.rotate_weights:
         _check_rotation(model.folder, recipe)
     on_event(Stage(stage="reading", progress=0.0, message=f"reading {model.model_id}"))
-    _import_backend(compute)
+    import_backend("core.quantize.write")
+    if not compute.compile_kernels:
+        import mlx.core as mx
+
+        mx.disable_compile()
     opened = _planned(
         Opened(
             recipe=recipe,
@@ -325,43 +328,7 @@ def _require_room(opened: Opened) -> None:
         )
 
 
-def _compute(
-    settings: Settings, paths: Paths, environ: Mapping[str, str], note: Callable[[str], None]
-) -> ComputePlan:
-    plan = prepare_compute(
-        blas=settings.blas,
-        dequantize=cast(Literal["auto", "on", "off"], settings.dequantize),
-        cache=paths.cache,
-        environ=environ,
-    )
-    for line in plan.notes:
-        note(line)
-    return plan
-
-
 def _budget(compute: ComputePlan, settings: Settings) -> int:
     from core.engine.device import recommended_working_set
 
     return compute.budget_bytes(settings.memory_budget, recommended_working_set())
-
-
-def _import_backend(compute: ComputePlan) -> None:
-    """Import what computes, once a fast BLAS is in the process.
-
-    Raises:
-        BackendMissing: it cannot be imported.
-    """
-    try:
-        from core.engine.slim import import_mlx_lm
-
-        import_mlx_lm()
-        import_module("core.quantize.write")
-    except ImportError as problem:
-        raise BackendMissing(
-            f"MLX cannot be imported: {problem}.",
-            hint="Run `pip install 'mlxbun[cpu]'`, or 'mlxbun[cuda]' with an NVIDIA GPU.",
-        ) from problem
-    if not compute.compile_kernels:
-        import mlx.core as mx
-
-        mx.disable_compile()

@@ -6,14 +6,12 @@ The order matters, as for an engine: a fast BLAS must be in the process before M
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from importlib import import_module
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING
 
 from core.engine.adapters import find_sound_adapter
+from core.engine.backend import import_backend, plan_compute
 from core.engine.start import find_model
-from core.errors import BackendMissing
-from core.machine.compute import prepare_compute
 from core.paths import expanded
 from core.progress import ignore_progress
 from core.provenance import EvalFigure, Origin, Provenance, is_repo_id, write_provenance
@@ -200,7 +198,7 @@ def prepare_training(
 
     check_data(config)
     adapter = find_sound_adapter(config.warm_start_adapter, cache=paths.cache)
-    plan = _plan(settings, paths, environ, note)
+    plan = plan_compute(settings, paths, environ, on_note=note)
     base = find_model(
         config.model_dir,
         plan=plan,
@@ -212,7 +210,7 @@ def prepare_training(
     )
     if adapter and (remark := _check_warm_start(adapter, base)):
         note(remark)
-    _import_backend()
+    import_backend("core.train.model")
     on_event(Stage(stage="data", progress=0.0, message=f"reading {config.data_dir}"))
     tokenizer = _read_tokenizer(base.folder, plan, settings, paths)
     data = _read_data(config, tokenizer, note)
@@ -244,38 +242,6 @@ def _check_resumable(config: TrainConfig, base: ModelRef, data: Dataset) -> None
     assert config.adapter_path is not None
     marks = Marks(data=fingerprint(data), model=mark_of_model(base.folder))
     check_checkpoint(expanded(config.adapter_path), config, marks=marks)
-
-
-def _plan(
-    settings: Settings, paths: Paths, environ: Mapping[str, str], note: Callable[[str], None]
-) -> ComputePlan:
-    plan = prepare_compute(
-        blas=settings.blas,
-        dequantize=cast(Literal["auto", "on", "off"], settings.dequantize),
-        cache=paths.cache,
-        environ=environ,
-    )
-    for line in plan.notes:
-        note(line)
-    return plan
-
-
-def _import_backend() -> None:
-    """Import what computes, once a fast BLAS is in the process.
-
-    Raises:
-        BackendMissing: it cannot be imported.
-    """
-    try:
-        from core.engine.slim import import_mlx_lm
-
-        import_mlx_lm()
-        import_module("core.train.model")
-    except ImportError as problem:
-        raise BackendMissing(
-            f"MLX cannot be imported: {problem}.",
-            hint="Run `pip install 'mlxbun[cpu]'`, or 'mlxbun[cuda]' with an NVIDIA GPU.",
-        ) from problem
 
 
 def _read_tokenizer(folder: Path, plan: ComputePlan, settings: Settings, paths: Paths) -> Tokenizer:
