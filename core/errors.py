@@ -5,11 +5,15 @@
     │   ├── BadRequest         a request field is wrong; `field` names it
     │   └── ContextTooLong     the prompt leaves no room to generate
     ├── NotFound               no such model, setting or file
+    │   └── VaultMissing       there is no memory vault yet
     ├── Ambiguous              a name that fits several models
     ├── AddressInUse           the port is taken
     ├── AlreadyRunning         the same work is under way, here or in another process
+    │   └── VaultBusy          another process writes to the memory vault
+    ├── VaultChanged           a file of the vault changed while a change to it was planned
     ├── DoesNotFit             needs more memory or disk than there is
     ├── BackendMissing         MLX has no compute backend on this machine
+    ├── GitMissing             there is no usable git on this machine
     ├── BadModelFiles          a model folder that cannot be loaded
     ├── DownloadFailed         a transfer that did not end well
     ├── UploadFailed           the Hub did not take what was sent, or there was no way to it
@@ -83,6 +87,10 @@ class NotFound(MlxbunError):
     """No such model, setting or file."""
 
 
+class VaultMissing(NotFound):
+    """There is no memory vault yet."""
+
+
 class Ambiguous(MlxbunError):
     """A name that fits several models.
 
@@ -105,6 +113,24 @@ class AlreadyRunning(MlxbunError):
     """The same work is under way already, in this process or in another one."""
 
 
+class VaultBusy(AlreadyRunning):
+    """Another process writes to the memory vault."""
+
+
+class VaultChanged(MlxbunError):
+    """A file of the memory vault changed after it was read, so that a change was not made.
+
+    Attributes:
+        paths: the files, relative to the vault, sorted.
+    """
+
+    def __init__(
+        self, message: str, *, paths: tuple[str, ...] = (), hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.paths = paths
+
+
 class DoesNotFit(MlxbunError):
     """Something needs more than there is.
 
@@ -121,6 +147,10 @@ class DoesNotFit(MlxbunError):
 
 class BackendMissing(MlxbunError):
     """MLX cannot be imported, or has no compute backend, on this machine."""
+
+
+class GitMissing(MlxbunError):
+    """There is no usable git on this machine."""
 
 
 class BadModelFiles(MlxbunError):

@@ -22,6 +22,8 @@ class Paths:
     """What can be made again: `~/.cache/mlxbun`, or `MLXBUN_CACHE`."""
     hub_cache: Path
     """The Hugging Face cache, found as huggingface_hub finds it."""
+    wiki_folder: Path | None = None
+    """The memory vault that `MLXBUN_WIKI` names; None: `wiki` in `home`."""
 
     @property
     def config_file(self) -> Path:
@@ -69,6 +71,16 @@ class Paths:
         return self.home / "sessions"
 
     @property
+    def wiki(self) -> Path:
+        """The memory vault, for `core.memory`."""
+        return self.wiki_folder or self.home / "wiki"
+
+    @property
+    def memory_folder(self) -> Path:
+        """What memory keeps outside of the vault, one folder per vault, for `core.memory`."""
+        return self.cache / "memory"
+
+    @property
     def adapters_folder(self) -> Path:
         """Where adapters go whose place was not named."""
         return self.cache / "adapters"
@@ -84,10 +96,12 @@ class Paths:
         xdg = Path(environ.get("XDG_CACHE_HOME") or user / ".cache")
         hf_home = Path(environ.get("HF_HOME") or xdg / "huggingface")
         hub = environ.get("HF_HUB_CACHE") or environ.get("HUGGINGFACE_HUB_CACHE")
+        wiki = environ.get("MLXBUN_WIKI")
         return cls(
             home=Path(environ.get("MLXBUN_HOME") or user / ".mlxbun").expanduser(),
             cache=Path(environ.get("MLXBUN_CACHE") or xdg / "mlxbun").expanduser(),
             hub_cache=Path(hub or hf_home / "hub").expanduser(),
+            wiki_folder=Path(wiki).expanduser() if wiki else None,
         )
 
 

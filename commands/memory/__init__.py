@@ -1,0 +1,1 @@
+"""`mlxbun memory`: the personal wiki at the shell."""
