@@ -283,7 +283,7 @@ def _open_source(folder: Path, recipe: Recipe) -> Source:
     from core.quantize.source import open_source
 
     source = open_source(folder)
-    return replace(source, extras=()) if recipe.text_only else source
+    return replace(source, extras=(), dropped=source.extras) if recipe.text_only else source
 
 
 def _say_what_stays(opened: Opened) -> None:
@@ -300,11 +300,21 @@ def _say_what_stays(opened: Opened) -> None:
             f"{len(source.extras)} tensors ({nbytes}) that mlx-lm does not load are written "
             "unchanged, to extras.safetensors."
         )
+    if recipe.text_only:
+        opened.note(_dropped(source))
     if source.useless:
         opened.note(
             f"{len(source.useless)} tensors are left out that repeat others or are computed from "
             f"them: {', '.join(source.useless[:3])}{' ...' if len(source.useless) > 3 else ''}."
         )
+
+
+def _dropped(source: Source) -> str:
+    """Return what `text_only` does to this model."""
+    if source.dropped:
+        nbytes = format_bytes(sum(extra.nbytes for extra in source.dropped))
+        return f"{len(source.dropped)} tensors ({nbytes}) beside the text model are left out."
+    return "text_only has nothing to leave out: all tensors belong to the text model."
 
 
 def _require_room(opened: Opened) -> None:

@@ -372,6 +372,11 @@ def _saying(target: Target) -> Iterator[None]:
     """
     try:
         yield
+    except FileNotFoundError as problem:
+        raise MlxbunError(
+            f"{problem.filename or 'A file'} disappeared during the run.",
+            hint="Restore the source model; the same command then continues.",
+        ) from problem
     except OSError as problem:
         raise MlxbunError(
             f"{target.name} could not be written: {problem.strerror or problem}.",

@@ -82,6 +82,8 @@ class Source:
     """Tensors that it leaves out because they repeat others or are computed."""
     packed_as: str | None
     """How the weights were packed: `4-bit g64`; None: they were not."""
+    dropped: tuple[Extra, ...] = ()
+    """Those of `extras` that the recipe leaves out (`text_only`)."""
 
 
 def open_source(folder: Path, *, unpack: bool = True) -> Source:

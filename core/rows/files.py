@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import json
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +53,7 @@ def read_rows(file: Path) -> Iterator[RawRow | BrokenRow]:
 
     Raises:
         NotFound: there is no such file.
-        UsageProblem: it cannot be read, or is of another kind.
+        UsageProblem: it cannot be read, is of another kind, or is not a regular file.
         BackendMissing: it is a Parquet file, and what reads them is not installed.
     """
     reader = _READERS.get(file.suffix.lower())
@@ -62,6 +63,8 @@ def read_rows(file: Path) -> Iterator[RawRow | BrokenRow]:
             hint="Use .jsonl, .csv or .parquet.",
         )
     try:
+        if not stat.S_ISREG(file.stat().st_mode):  # opening a pipe would wait for its writer
+            raise UsageProblem(f"{file} is not a regular file.")
         yield from reader(file)
     except FileNotFoundError:
         raise NotFound(f"{file} not found") from None

@@ -274,6 +274,7 @@ def test_what_mlx_lm_leaves_out_is_kept(family: str, names: tuple[str, ...], box
     text_only = with_extras.quantize(folder, text_only=True)
     assert not (text_only.folder / "extras.safetensors").exists()
     assert plain.bits_per_weight == text_only.bits_per_weight
+    assert any(f"{len(extra)} tensors" in note and "left out" in note for note in text_only.notes)
 
 
 def test_extras_stay_when_a_result_is_quantized_again(box: Box) -> None:
@@ -301,6 +302,11 @@ def test_text_only_drops_the_keys_of_towers(box: Box) -> None:
     config = config_of(box.quantize(folder, text_only=True).folder)
     assert not {"vision_config", "image_token_id", "mtp_num_layers"} & config.keys()
     assert config["hidden_act"] == "silu"
+
+
+def test_text_only_without_effect_is_stated(box: Box) -> None:
+    notes = box.quantize(box.model(), text_only=True).notes
+    assert any("nothing to leave out" in note for note in notes)
 
 
 def test_fp8_sources_are_unpacked_first(box: Box) -> None:

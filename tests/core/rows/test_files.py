@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -42,3 +43,12 @@ def test_arguments_that_are_nested_beyond_all_measure() -> None:
     messages = [{"role": "assistant", "content": "", "tool_calls": [call]}]
     with pytest.raises(RowProblem, match="are not JSON"):
         read_example(json.loads(json.dumps({"messages": messages})), "messages")
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
+def test_a_pipe_or_a_folder_is_refused_without_waiting(tmp_path: Path, suffix: str) -> None:
+    os.mkfifo(pipe := tmp_path / f"pipe{suffix}")
+    (folder := tmp_path / f"folder{suffix}").mkdir()
+    for path in (pipe, folder):
+        with pytest.raises(UsageProblem, match="is not a regular file"):
+            list(read_rows(path))
