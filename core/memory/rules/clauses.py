@@ -20,12 +20,12 @@ _LEAD = re.compile(
     rf"(?:(?:{_words(LEADS)})\b[\s,:!–—-]+|(?:{_words(COLON_LEADS)})[ ]?[,:–—-]\s*)", re.IGNORECASE
 )
 _PERSON = r"(?:i|we|she|he|they|it|my|our|the|i'm|i’m|we're|we’re|i've|i’ve)\b"
+_ASKING = r"(?:what|how|where|why|who|can|could|should|would|is|are|do|does|any|please)\b"
 _CLAUSE = re.compile(
     rf"(?i:,? (?:and|but|so|while|whereas) (?={_PERSON}))"
     r"|(?i:,? (?:because|although|though|which means|so that) )"
-    r"| [–—-] |(?i:, (?=(?:what|how|where|why|who|can|could|should|would|is|are|do|does|any|any)\b)))"
-    rf"|(?i:: (?={_PERSON}))|,? (?:and|but) (?=[A-Z][\w'-]+ (?:is|has|was|will|[a-z]+s)\b)"
-    rf"|(?i:, (?={_PERSON}))"
+    rf"| [–—-] |(?i:, (?:so |and |but )?(?={_ASKING}))|(?i:: (?={_PERSON}))"
+    r"|,? (?:and|but) (?=[A-Z][\w'-]+ (?:is|has|was|will|[a-z]+s)\b)|(?i:, (?=" + _PERSON + "))"
 )
 _FINAL = " .!?,;:…。！？"
 _LONGEST_SENTENCE = 400

@@ -123,7 +123,8 @@ def find_project(text: str) -> str:
 _NAME = r"([A-Z][\w-]*(?: [A-Z][\w-]*){0,2})"
 _PROJECTS = (
     re.compile(
-        rf"\b(?i:project|app|product|service|startup|tool|library)(?i: is)?(?i: called| named),? {_NAME}"
+        r"\b(?i:project|app|product|service|startup|tool|library)(?i: is)?(?i: called| named),? "
+        + _NAME
     ),
     re.compile(rf"\b(?i:the|our|my) {_NAME} (?i:project|app|team|product|service|codebase|repo)\b"),
     re.compile(rf"\b(?i:project|codename|code name) {_NAME}"),
