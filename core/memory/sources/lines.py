@@ -29,6 +29,7 @@ def read_objects(path: Path, log: ReadLog) -> Iterator[tuple[int, dict[str, Any]
     """
     with open_regular(path) as (file, _):
         for number, line in enumerate(_lines(file, log), 1):
+            log.check()
             if line is not None and not line.strip():
                 continue
             values = None if line is None else parse_object(line)

@@ -73,6 +73,8 @@ class ReadLog:
     """Files and conversations left out, by reason, a clause: `it is larger than 64 MiB`."""
     cut: int = 0
     """Turns of which only the first `MOST_CHARACTERS` characters are kept."""
+    check: Callable[[], None] = lambda: None
+    """Called every so often while a source is read; raises to stop that."""
 
     def skip(self, reason: str) -> None:
         """Count a file or a conversation that is left out."""
