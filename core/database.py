@@ -120,7 +120,7 @@ class Database:
             self._delete()
 
     def _prepare(self) -> int:
-        """Make the folder and, if only the user may read the file, an empty one; return its inode."""
+        """Make the folder, and an empty file if only the user may read it; return its inode."""
         if self._disposable is None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             return 0
