@@ -16,7 +16,7 @@ import sqlite3
 import statistics
 import tempfile
 import time
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,15 +27,15 @@ from core.memory.vault import Vault
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_SYLLABLES = "ka lo mi ren ta su vor del pin gra os el ni ba tur che fa mo wil han".split()
-_COMMON = "the of and to in a is was for on with as by at from it that this are be".split()
+_SYLLABLES = ("ka", "lo", "mi", "ren", "ta", "su", "vor", "del", "pin", "gra", "os", "el", "ni")
+_COMMON = ("the", "of", "and", "to", "in", "a", "is", "was", "for", "on", "with", "as", "by")
 _CJK = "東京都大阪府京都市行くた先週日本語勉強会社員新幹線山川田中村上北海道"
 _WORDS = 20_000
 _ROUNDS = 60
 
 
 def _vocabulary(rng: random.Random) -> list[str]:
-    made = {"".join(rng.choices(_SYLLABLES, k=rng.randint(2, 4))) for _ in range(2 * _WORDS)}
+    made = {"".join(rng.choices(_SYLLABLES, k=rng.randint(2, 5))) for _ in range(2 * _WORDS)}
     return [*_COMMON, *sorted(made)[:_WORDS]]
 
 
@@ -77,7 +77,7 @@ class Corpus:
         middle = [self.rng.choice(self.vocabulary[30:500]) for _ in range(8)]
         pairs = [f"{one} {two}" for one, two in zip(middle, rare, strict=True)]
         starts = [f"{word[:5]}*" for word in rare[:4]]
-        phrases = [f'"{one} {two}"' for one, two in zip(middle, middle[1:], strict=False)]
+        phrases = [f'"{one} {two}"' for one, two in pairwise(middle)]
         names = [f"Subject {self._other()}" for _ in range(4)]
         others = ["東京", "京", "the", "where is the " + middle[0], "nosuchword", "S-17", "C++"]
         return rare + middle + pairs + starts + phrases[:4] + names + others

@@ -16,7 +16,7 @@ from core.memory.vault import ARTICLES, LARGEST_PAGE, REFERENCES
 from core.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 Scope = Literal["articles", "reference"]
@@ -24,8 +24,8 @@ FOLDERS: dict[Scope, str] = {"articles": ARTICLES, "reference": REFERENCES}
 """Folders of the vault by scope."""
 
 Signature = tuple[int, ...]
-"""Time of the last write and of the last change, both in nanoseconds, size, inode, type."""
-_SIGNATURE = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_ino", "st_mode")
+"""Time of the last write and of the last change, both in nanoseconds, size, inode."""
+_SIGNATURE = attrgetter("st_mtime_ns", "st_ctime_ns", "st_size", "st_ino")
 # A file that was written so shortly before it was read may change again without a new time.
 _GRAIN_NS = 2 * 10**9
 UNSETTLED: Signature = ()
@@ -55,19 +55,33 @@ def look(root: Path) -> dict[str, Signature]:
     return found
 
 
-def _look_into(folder: Path, prefix: str) -> Iterator[tuple[str, Signature]]:
+def _look_into(folder: Path, prefix: str) -> dict[str, Signature]:
     try:
         descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
-        return
+        return {}
     try:
-        for name in os.listdir(descriptor):  # noqa: PTH208 - by descriptor
-            if name.endswith(SUFFIX) and name[0] != "." and _is_text(name):
-                with suppress(FileNotFoundError):  # deleted a moment ago
-                    status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-                    yield prefix + name, _SIGNATURE(status)
+        found = os.listdir(descriptor)  # noqa: PTH208 - by its descriptor, so that it stays the same
+        names = [n for n in found if n.endswith(SUFFIX) and n[0] != "." and _is_text(n)]
+        try:  # this loop is most of what a search costs
+            stat = os.stat
+            return {
+                prefix + name: _SIGNATURE(stat(name, dir_fd=descriptor, follow_symlinks=False))
+                for name in names
+            }
+        except FileNotFoundError:  # deleted a moment ago
+            return dict(_look_one_by_one(descriptor, names, prefix))
     finally:
         os.close(descriptor)
+
+
+def _look_one_by_one(
+    descriptor: int, names: Iterable[str], prefix: str
+) -> Iterator[tuple[str, Signature]]:
+    for name in names:
+        with suppress(FileNotFoundError):
+            status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+            yield prefix + name, _SIGNATURE(status)
 
 
 def _is_text(name: str) -> bool:

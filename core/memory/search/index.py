@@ -109,9 +109,10 @@ class SearchIndex:
         scope: Literal["all", "articles", "reference"] = "all",
         limit: int = 50,
     ) -> SearchResult:
-        """Find articles: those that hold all terms first, then those that hold some.
+        """Find the articles that hold all terms, the best first.
 
-        If no article holds all of them, words are also taken for beginnings of words.
+        If there are none: those that hold all terms as beginnings of words, else those that hold
+        some terms, else those that hold some as beginnings.
 
         Args:
             vault: where to search.
@@ -245,18 +246,14 @@ def _find(
     scope: files.Scope | None,
     limit: int,
 ) -> list[tuple[store.Row, Sequence[Term]]]:
-    """Return the best documents, each with the terms that it is to be searched for."""
+    """Return the best documents, each with the terms that stand in it."""
     wide = [term.widened() for term in terms]
-    found: dict[int, Sequence[Term]] = {}
-    # All terms; all as beginnings, if there is no such article; some; some as beginnings.
     for tried, word in ((terms, " AND "), (wide, " AND "), (terms, " OR "), (wide, " OR ")):
-        if (tried is wide and found) or len(found) >= limit:
-            continue
         expression = word.join(term.expression for term in tried)
-        for row in store.ranked(connection, expression, scope=scope, limit=limit):
-            found.setdefault(row, tried)
-    ids = list(found)[:limit]
-    return [(row, found[each]) for each, row in zip(ids, store.rows(connection, ids), strict=True)]
+        ids = store.ranked(connection, expression, scope=scope, limit=limit)
+        if ids:
+            return [(row, tried) for row in store.rows(connection, ids)]
+    return []
 
 
 def _result(
