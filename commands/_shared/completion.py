@@ -424,8 +424,10 @@ def pages(ctx: Tab) -> Iterator[Candidate]:
 
 def anchors(ctx: Tab) -> Iterator[Candidate]:
     """Yield the sections of the article that was named."""
+    from core.memory.article import parse
+
     page = _vault_of(ctx).read(str(ctx.params.get("article", "")))
-    for section in page.article.sections:
+    for section in parse(page.text).sections:
         yield section.anchor, section.heading
 
 

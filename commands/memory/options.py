@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
@@ -54,7 +54,7 @@ def opened(context: typer.Context, vault: Path | None) -> Memory:
     from core.memory.opening import open_memory
 
     session: Session = context.obj
-    return open_memory(session.paths, vault)
+    return open_memory(session.paths, vault, on_note=session.console().note)
 
 
 def checked_limit(limit: int, most: int) -> int:
@@ -66,6 +66,17 @@ def checked_limit(limit: int, most: int) -> int:
     if not 1 <= limit <= most:
         raise UsageProblem(f"--limit must be from 1 to {most}.")
     return limit
+
+
+def checked_scope(scope: str) -> Literal["all", "articles", "reference"]:
+    """Return a scope that there is.
+
+    Raises:
+        UsageProblem: there is no such one.
+    """
+    if scope in ("all", "articles", "reference"):
+        return cast('Literal["all", "articles", "reference"]', scope)
+    raise UsageProblem(f"--scope must be all, articles or reference, not {scope!r}.")
 
 
 def names_shown(console: Console, names: Sequence[str], none: str) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -15,15 +15,20 @@ from commands.memory.options import (
     PageArgument,
     VaultOption,
     checked_limit,
+    checked_scope,
     names_shown,
     opened,
 )
-from core.errors import UsageProblem
+from core.errors import NotFound
 
 if TYPE_CHECKING:
     from commands._shared.session import Session
+    from core.memory.article import Section
+    from core.memory.search.index import Hit
+    from core.memory.vault import Page
 
 _MOST_HITS = 200
+_NAMED = 8  # sections, in a hint
 
 
 def list_(context: typer.Context, vault: VaultOption = None, json: JsonOption = False) -> None:
@@ -60,43 +65,30 @@ def search(
 
     Every word must occur, or begin a word that does; words in double quotes are a phrase.
     """
-    from core.memory.opening import SCOPES
-
     session: Session = context.obj
     console = session.console(json=json)
-    if scope not in SCOPES:
-        raise UsageProblem(f"--scope must be one of {', '.join(SCOPES)}, not {scope!r}.")
-    found = opened(context, vault).search(
-        " ".join(words), scope=scope, limit=checked_limit(limit, _MOST_HITS)
+    chosen = checked_scope(scope)
+    memory = opened(context, vault)
+    found = memory.index.search(
+        memory.vault, " ".join(words), scope=chosen, limit=checked_limit(limit, _MOST_HITS)
     )
     if json:
         console.json(
             {
-                "summaries": [
-                    {
-                        "article": each.article,
-                        "occurrences": each.occurrences,
-                        "matched_terms": list(each.matched_terms),
-                    }
-                    for each in found.summaries
-                ],
-                "hits": [
-                    {
-                        "article": hit.article,
-                        "anchor": hit.anchor,
-                        "line": hit.line,
-                        "excerpt": hit.excerpt,
-                    }
-                    for hit in found.hits
-                ],
+                "summaries": [asdict(each) for each in found.summaries],
+                "hits": [asdict(hit) for hit in found.hits],
+                "left_out": list(found.left_out),
             }
         )
         return
-    lines = [
-        f"{hit.article}{'#' + hit.anchor if hit.anchor else ''}:{hit.line}: {hit.excerpt}"
-        for hit in found.hits
-    ]
-    names_shown(console, lines, "No match.")
+    names_shown(console, [_hit_line(hit) for hit in found.hits], "No matches.")
+    for line in found.left_out:
+        console.note(line)
+
+
+def _hit_line(hit: Hit) -> str:
+    anchor = f"#{hit.anchor}" if hit.anchor else ""
+    return f"{hit.article}{anchor}:{hit.line}: {hit.excerpt}"
 
 
 def read(
@@ -132,25 +124,17 @@ def toc(
     """Show the sections of an article with their anchors and lines."""
     session: Session = context.obj
     console = session.console(json=json)
+    from core.memory.article import parse
+
     page = opened(context, vault).vault.read(article)
-    sections = page.article.sections
+    sections = parse(page.text).sections
     if json:
-        rows = [
-            {
-                "heading": each.heading,
-                "level": each.level,
-                "anchor": each.anchor,
-                "start": each.start,
-                "end": each.end,
-            }
-            for each in sections
-        ]
-        console.json({"name": page.name, "sections": rows})
+        console.json({"name": page.name, "sections": [_section_json(each) for each in sections]})
         return
     rows = [
         {
             "anchor": each.anchor,
-            "heading": "  " * (each.level - 2) + each.heading,
+            "heading": "  " * max(each.level - 2, 0) + each.heading,
             "lines": f"{each.start}-{each.end}",
         }
         for each in sections
@@ -171,21 +155,40 @@ def section(
     """Print one section of an article, with the sections below it."""
     session: Session = context.obj
     console = session.console(json=json)
-    page, found = opened(context, vault).section(article, anchor)
+    page = opened(context, vault).vault.read(article)
+    found = _find_section(page, anchor)
     if json:
-        console.json(
-            {
-                "name": page.name,
-                "anchor": found.anchor,
-                "heading": found.heading,
-                "level": found.level,
-                "start": found.start,
-                "end": found.end,
-                "text": found.text,
-            }
-        )
+        console.json({"name": page.name, **_section_json(found), "text": found.text})
     else:
-        console.document(found.data)
+        console.document(found.text.encode())
+
+
+def _section_json(section: Section) -> dict[str, Any]:
+    return {
+        "anchor": section.anchor,
+        "heading": section.heading,
+        "level": section.level,
+        "start": section.start,
+        "end": section.end,
+    }
+
+
+def _find_section(page: Page, anchor: str) -> Section:
+    """Return a section by its anchor or its heading.
+
+    Raises:
+        NotFound: there is none; the hint names those that there are.
+    """
+    from core.memory.article import parse
+
+    article = parse(page.text)
+    if (found := article.section(anchor)) is not None:
+        return found
+    known = ", ".join(each.anchor for each in article.sections[:_NAMED])
+    raise NotFound(
+        f"{page.name} has no section {anchor!r}.",
+        hint=f"Sections: {known}." if known else "The article has no sections.",
+    )
 
 
 def links(
@@ -209,6 +212,3 @@ def links(
         return
     lines = [*(f"-> {name}" for name in found.outbound), *(f"<- {name}" for name in found.inbound)]
     names_shown(console, lines, f"{found.name} has no links.")
-
-
-__all__ = ["Path", "links", "list_", "read", "search", "section", "toc"]
