@@ -123,7 +123,7 @@ class Database:
             self._delete()
 
     def _prepare(self) -> int:
-        """Make the folder and, if only the user may read the file, an empty one; return its inode."""
+        """Make the folder, and an empty file if only the user may read it; return its inode."""
         if self._disposable is None:
             mode = 0o700 if self._private else 0o777
             self._path.parent.mkdir(mode=mode, parents=True, exist_ok=True)

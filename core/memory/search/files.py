@@ -6,21 +6,22 @@ import hashlib
 import os
 import stat
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import TYPE_CHECKING, Literal
+
+from core.memory.names import SUFFIX
+from core.memory.vault import ARTICLES, LARGEST_PAGE, REFERENCES
+from core.units import format_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
 Scope = Literal["articles", "reference"]
-FOLDERS: dict[Scope, str] = {"articles": "articles", "reference": "Reference"}
+FOLDERS: dict[Scope, str] = {"articles": ARTICLES, "reference": REFERENCES}
 """Folders of the vault by scope."""
-LIMIT = 2 * 2**20
-"""Bytes of a file that is searched; larger ones are left out by name."""
-MOST_FILES = 100_000
-"""Files that are looked at."""
 
 Signature = tuple[int, ...]
 """Time of the last write and of the last change, both in nanoseconds, size, inode, type."""
@@ -60,16 +61,18 @@ def _look_into(folder: Path, prefix: str) -> Iterator[tuple[str, Signature]]:
     except OSError:
         return
     try:
-        names = [n for n in os.listdir(descriptor) if n.endswith(".md") and n[0] != "."]
-        names = sorted(names)[:MOST_FILES] if len(names) > MOST_FILES else names
-        for name in names:
-            try:
-                status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-            except OSError:  # deleted a moment ago
-                continue
-            yield prefix + name, _SIGNATURE(status)
+        for name in os.listdir(descriptor):  # noqa: PTH208 - by descriptor
+            if name.endswith(SUFFIX) and name[0] != "." and _is_text(name):
+                with suppress(FileNotFoundError):  # deleted a moment ago
+                    status = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
+                    yield prefix + name, _SIGNATURE(status)
     finally:
         os.close(descriptor)
+
+
+def _is_text(name: str) -> bool:
+    """Return whether a name is UTF-8; other names belong to no page."""
+    return name.isascii() or not any("\ud800" <= char <= "\udfff" for char in name)
 
 
 def read(root: Path, path: str) -> Content | str:
@@ -83,14 +86,15 @@ def read(root: Path, path: str) -> Content | str:
         descriptor = os.open(root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as problem:
         return f"{path} cannot be read: {problem.strerror}."
-    with open(descriptor, "rb") as file:
+    with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
             return f"{path} is not a regular file."
-        if status.st_size > LIMIT:
-            return f"{path} has {status.st_size} bytes; files over {LIMIT} bytes are not searched."
+        if status.st_size > LARGEST_PAGE:
+            size, limit = format_bytes(status.st_size), format_bytes(LARGEST_PAGE)
+            return f"{path} has {size}; pages of up to {limit} are searched."
         try:
-            data = file.read(LIMIT + 1)
+            data = file.read(LARGEST_PAGE)
         except OSError as problem:
             return f"{path} cannot be read: {problem.strerror}."
     newest = max(status.st_mtime_ns, status.st_ctime_ns)
@@ -98,5 +102,5 @@ def read(root: Path, path: str) -> Content | str:
     return Content(
         signature=_SIGNATURE(status) if settled else UNSETTLED,
         digest=hashlib.sha256(data).digest(),
-        text=data[:LIMIT].decode("utf-8", "replace"),
+        text=data.decode("utf-8", "replace"),
     )

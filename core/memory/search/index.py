@@ -17,6 +17,7 @@ from core.errors import BadRequest, MlxbunError
 from core.memory.search import files, store
 from core.memory.search.document import anchor_at, excerpt, matching_lines, occurrences
 from core.memory.search.query import parse_query
+from core.memory.vault import name_of
 
 if TYPE_CHECKING:
     import sqlite3
@@ -193,6 +194,8 @@ class SearchIndex:
             contents = {path: (seen[path], files.read(root, path)) for path in batch}
             self._write(contents, gone)
             gone = set()
+        if self._known is None:
+            self._load()
 
     def _load(self) -> store.Known:
         """Return what the index on disk knows, from memory if it has not changed."""
@@ -277,9 +280,11 @@ def _result(
 def _summary(row: store.Row, tried: Sequence[Term], terms: Sequence[Term]) -> Summary:
     document = row.document
     everywhere = document.title + document.aliases + document.body
-    held = [term.text for term, each in zip(terms, tried, strict=True) if each.pattern in everywhere]
+    held = [
+        term.text for term, each in zip(terms, tried, strict=True) if each.pattern in everywhere
+    ]
     return Summary(
-        article=_name(row.path),
+        article=name_of(row.path),
         occurrences=occurrences(document.body, tried) or occurrences(everywhere, tried),
         matched_terms=tuple(held),
     )
@@ -292,12 +297,8 @@ def _hits(row: store.Row, terms: Sequence[Term]) -> Iterator[Hit]:
     numbers = matching_lines(document.body, document.starts, terms, most=_HITS_EACH) or (1,)
     for number in numbers:
         yield Hit(
-            article=_name(row.path),
+            article=name_of(row.path),
             anchor=anchor_at(document.sections, number),
             line=number,
             excerpt=excerpt(lines[number - 1], terms),
         )
-
-
-def _name(path: str) -> str:
-    return path.removesuffix(".md").removeprefix(f"{files.FOLDERS['articles']}/")

@@ -25,7 +25,7 @@ _DROPPED = re.compile(
 # Letters with a stroke or of two letters, which Unicode does not decompose.
 _LETTERS = str.maketrans(
     {
-        "ı": "i",
+        "\u0131": "i",
         "ł": "l",
         "ø": "o",
         "đ": "d",
