@@ -162,7 +162,8 @@ class _Line:
     """A sentence on the board, standing there or to be inserted."""
 
     text: str
-    property: str
+    about: str
+    """Key of its property."""
     subject: str
     exclusive: bool
     mixed: bool
@@ -253,7 +254,7 @@ class _Board:
             self.lines.append(
                 _Line(
                     text=without_until(sentence.text),
-                    property=property_key,
+                    about=property_key,
                     subject=subject,
                     exclusive=bool(property_key) and all(entry.exclusive for entry in entries),
                     mixed=len(about) > 1,
@@ -276,7 +277,7 @@ class _Board:
         subject, about = self._subject(fact.subject), name_key(fact.property)
         words = name_key(fact.sentence)
         for line in self.lines:
-            is_same = line.property == about and line.subject == subject
+            is_same = line.about == about and line.subject == subject
             if is_same or name_key(line.text) == words:
                 yield line
 
@@ -370,14 +371,14 @@ class _Board:
         return any(
             line.until in other.dates
             for other in self.lines
-            if other.property == line.property and other.subject == line.subject
+            if other.about == line.about and other.subject == line.subject
         )
 
     def _insert(self, fact: Fact, day: str | None) -> None:
         self.lines.append(
             _Line(
                 text=fact.sentence,
-                property=name_key(fact.property),
+                about=name_key(fact.property),
                 subject=self._subject(fact.subject),
                 exclusive=fact.exclusive,
                 mixed=False,
