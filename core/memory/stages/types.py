@@ -171,6 +171,8 @@ class Settled:
     """The article to which it belongs."""
     state: FactState
     """Where it went."""
+    sentence: str = ""
+    """The sentence of the article that states it, without markup; empty: there is none."""
 
 
 @dataclass(frozen=True, kw_only=True)
