@@ -431,6 +431,11 @@ def anchors(ctx: Tab) -> Iterator[Candidate]:
         yield section.anchor, section.heading
 
 
+def memory_targets(ctx: Tab) -> Iterator[Candidate]:
+    """Yield the names of the articles; runs are copied from `history`."""
+    yield from articles(ctx)
+
+
 def memory_scopes() -> Iterator[Candidate]:
     """Yield what a search of the memory vault covers."""
     yield "all", "Articles and documentation."

@@ -103,4 +103,3 @@ def forget(
     """Remove a text or an article, also from caches, the index and later runs."""
 
 
-_ = (checked_limit, opened, UsageProblem)

@@ -108,11 +108,16 @@ def read(
     session: Session = context.obj
     console = session.console(json=json)
     memory = opened(context, vault)
-    page = memory.vault.read(article) if as_of is None else memory.as_of(article, as_of)
+    if as_of is not None:
+        _read_as_of(memory, article, as_of, console)
+        return
+    page = memory.vault.read(article)
+    if page.warning:
+        console.note(page.warning)
     if json:
         console.json({"name": page.name, "path": page.path, "text": page.text})
     else:
-        console.document(page.data)
+        console.document(memory.vault.raw(page))
 
 
 def toc(

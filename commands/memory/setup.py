@@ -65,7 +65,9 @@ def status(context: typer.Context, vault: VaultOption = None, json: JsonOption =
     """Show where the vault is, what is in it, and when it was written last."""
     session: Session = context.obj
     console = session.console(json=json)
-    found = opened(context, vault).status()
+    from core.memory.status import vault_status
+
+    found = vault_status(opened(context, vault).vault)
     if json:
         console.json(_status_json(found))
         return

@@ -1,4 +1,7 @@
-"""Syntheses of the memory vault that were started over HTTP: one at a time, followed by many."""
+"""The memory vault as a server keeps it: open, and written by one run at a time.
+
+Runs that were started over HTTP are followed by any number of clients.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +15,37 @@ from commands.serve.wire.memory import error_message
 from commands.serve.workers import Workers
 from core.errors import MlxbunError
 from core.memory.asking import Cancelled
+from core.memory.opening import open_memory, vault_id
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
+
+    from core.memory.opening import Memory
+    from core.paths import Paths
 
     # Takes what sends messages, and what says whether to stop; runs in a thread.
     Work = Callable[[Callable[[list[bytes]], None], Callable[[], bool]], None]
 
 _STOPPED = "The run was stopped. The vault is as it was."
+
+
+class KeptMemory:
+    """Keeps the vault open between requests, so that its index stays warm. Safe in any thread."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[str, Memory] | None = None
+
+    def get(self, paths: Paths) -> Memory:
+        """Return the vault that is there now.
+
+        Raises:
+            VaultMissing: there is none.
+        """
+        memory = open_memory(paths)
+        known = vault_id(memory.root)  # another one, where the vault was made again
+        if self._kept is None or self._kept[0] != known or self._kept[1].root != memory.root:
+            self._kept = known, memory
+        return self._kept[1]
 
 
 class Syntheses:

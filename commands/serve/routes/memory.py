@@ -26,8 +26,10 @@ from commands.serve.wire.memory_bodies import (
     search_body,
     status_body,
 )
-from core.errors import MlxbunError, NotFound, VaultMissing
-from core.memory.opening import open_memory, root_for_program, vault_root
+from core.errors import MlxbunError, VaultMissing
+from core.memory.opening import root_for_program, vault_root
+from core.memory.status import vault_status
+from core.memory.vault import open_vault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,7 +51,7 @@ _LEAVING_OUT = "Nothing is done for a request that is made in advance."
 @get("/api/memory/status", opt=documented(answer=wire.MemoryStatus, error=ApiProblem))
 async def show_status(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Count the articles of the vault and name the latest."""
-    return await _read(request, lambda memory: status_body(memory.status()))
+    return await _read(request, lambda memory: status_body(vault_status(memory.vault)))
 
 
 @get("/api/memory/list", opt=documented(answer=wire.MemoryList, error=ApiProblem))
@@ -73,7 +75,8 @@ async def search(request: Request[Any, Any, Any]) -> Response[bytes]:
 
     def read(memory: Memory) -> wire.MemorySearch:
         words, scope = wire.query_of(query), wire.scope_of(query)
-        return search_body(memory.search(words, scope=scope, limit=wire.limit_of(query)))
+        limit = wire.limit_of(query)
+        return search_body(memory.index.search(memory.vault, words, scope=scope, limit=limit))
 
     return await _read(request, read)
 
@@ -167,8 +170,7 @@ async def _read(
 ) -> Response[bytes]:
     """Answer with what is read of the vault."""
     serving: Serving = request.app.state.serving
-    paths = serving.options.paths
-    return await _answer(serving, lambda: read(open_memory(paths)))
+    return await _answer(serving, lambda: read(serving.memory.get(serving.options.paths)))
 
 
 async def _answer(serving: Serving, work: Callable[[], msgspec.Struct]) -> Response[bytes]:
@@ -192,7 +194,7 @@ def _set_up(serving: Serving, path: str | None) -> wire.MemoryInit:
     paths = serving.options.paths
     root = vault_root(paths) if path is None else root_for_program(path, paths)
     result = setup_vault(root, git=Git(root), on_note=lambda _line: None)
-    return init_body(result, open_memory(paths, root).status())
+    return init_body(result, vault_status(open_vault(root)))
 
 
 def _synthesize(

@@ -9,6 +9,7 @@ from msgspec import UNSET
 
 from commands.serve.wire import memory as wire
 from commands.serve.wire.api import clean
+from core.memory.article import parse
 from core.memory.structure import structure
 
 if TYPE_CHECKING:
@@ -62,23 +63,24 @@ def search_body(found: SearchResult) -> wire.MemorySearch:
     return wire.MemorySearch(
         summaries=[
             wire.SearchSummary(
-                article=each.article,
+                article=clean(each.article),
                 occurrences=each.occurrences,
-                matched_terms=list(each.matched_terms),
+                matched_terms=[clean(term) for term in each.matched_terms],
             )
             for each in found.summaries
         ],
         hits=[
             wire.SearchHit(
-                article=hit.article, anchor=hit.anchor, line=hit.line, excerpt=hit.excerpt
+                article=hit.article, anchor=hit.anchor or "", line=hit.line, excerpt=hit.excerpt
             )
             for hit in found.hits
         ],
     )
 
 
-def article_body(page: Page, article: Article) -> wire.MemoryArticle:
+def article_body(page: Page) -> wire.MemoryArticle:
     """Return the body of an article."""
+    article = parse(page.text)
     return wire.MemoryArticle(
         name=clean(page.name),
         path=clean(page.path),
