@@ -155,7 +155,9 @@ def choose_timer(machine: Machine) -> Timer:
 
 def timer_of(service: str, machine: Machine) -> Timer:
     """Return a service by its name."""
-    return {"launchd": Launchd, "systemd": Systemd}.get(service, Cron)(machine)
+    if service == "launchd":
+        return Launchd(machine)
+    return Systemd(machine) if service == "systemd" else Cron(machine)
 
 
 def _user_manager_runs(machine: Machine) -> bool:
