@@ -47,6 +47,7 @@ class Database:
         migrations: Sequence[Sequence[str]],
         on_note: Callable[[str], None],
         disposable: int | None = None,
+        private: bool = False,
     ) -> None:
         """Name the file; nothing is opened or made yet.
 
@@ -57,7 +58,9 @@ class Database:
             on_note: hears in one sentence that a damaged file is left out, moved aside or replaced.
             disposable: version of a file that can be made again, at least 1; its steps may change
                 with the version. None: the file is precious.
+            private: whether only the user may read the file, and deleted rows are overwritten.
         """
+        self._private = private
         self._path = path
         self._name = name
         self._migrations = migrations
@@ -122,7 +125,8 @@ class Database:
     def _prepare(self) -> int:
         """Make the folder, and an empty file if only the user may read it; return its inode."""
         if self._disposable is None:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            mode = 0o700 if self._private else 0o777
+            self._path.parent.mkdir(mode=mode, parents=True, exist_ok=True)
             return 0
         self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         with suppress(FileExistsError):
@@ -138,12 +142,16 @@ class Database:
 
     @contextmanager
     def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
+        if self._private and mode == "rwc":  # SQLite gives its journal the same permissions
+            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
         address = f"file:{quote(str(self._path))}?mode={mode}"
         connection = sqlite3.connect(address, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)
         # Closing ends a transaction that was not committed.
         with closing(connection):
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA foreign_keys = ON")
+            if self._private:
+                connection.execute("PRAGMA secure_delete = ON")
             self._migrate(connection)
             yield connection
 
