@@ -42,6 +42,7 @@ class ArraySplitter:
         self._depth = 0
         self._base = 1  # depth at which an object is an element
         self._begun = False
+        self._foreign = False  # whether the text is neither an array nor an object
         self._string = False
         self._escaped = False
         self._parts: list[bytes] | None = None  # of the element that is open
@@ -51,7 +52,7 @@ class ArraySplitter:
     @property
     def complete(self) -> bool:
         """Whether the text so far is one whole value."""
-        return self._begun and self._depth == 0
+        return self._begun and self._depth == 0 and not self._foreign
 
     @property
     def held(self) -> int:
@@ -60,13 +61,13 @@ class ArraySplitter:
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """Take the next piece of the text, and yield the objects that end in it."""
-        if not data:
-            return
         if not self._begun:
             data = data.removeprefix(_BOM).lstrip()
-            if not data:
-                return
-            self._begun, self._base = True, 0 if data.startswith(b"{") else 1
+            self._begun = bool(data)
+            self._base = 0 if data.startswith(b"{") else 1
+            self._foreign = not data.startswith((b"{", b"["))
+        if not data or self._foreign:
+            return
         self._from = 0
         at = self._leave_string(data, 0) if self._string else 0
         while at < len(data):
