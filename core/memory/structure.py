@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
     from core.memory.article import Article, Section
 
-PartKind = Literal[
-    "h1", "series", "infobox", "lead", "section", "see-also", "notes", "references"
-]
+PartKind = Literal["h1", "series", "infobox", "lead", "section", "see-also", "notes", "references"]
 _SECTION_LEVEL = 2
 _KINDS: dict[str, PartKind] = {
     name_key(SEE_ALSO): "see-also",
