@@ -9,6 +9,7 @@ from commands._shared.jobs import FINETUNE, QUANTIZE, job_command
 from commands.serve.fetching import Downloads
 from commands.serve.lifespan import Drain
 from commands.serve.moments import Moments
+from commands.serve.remembering import KeptMemory, Syntheses
 from commands.serve.sending import Uploads
 from commands.serve.workers import Workers
 
@@ -106,3 +107,7 @@ class Serving:
     """Threads for what waits for the network."""
     workers: Workers = field(default_factory=Workers)
     """Threads for what prompts take before they reach the engine."""
+    memory: KeptMemory = field(default_factory=KeptMemory)
+    """The memory vault."""
+    syntheses: Syntheses = field(default_factory=Syntheses)
+    """The runs that write the memory vault."""

@@ -170,6 +170,15 @@ class Vault:
             valid=valid,
         )
 
+    def raw(self, page: Page) -> bytes:
+        """Return the bytes of a page that was read, also where they are not UTF-8.
+
+        Raises:
+            NotFound: it is gone, or is not a regular file.
+            StoreCorrupt: the file cannot be read.
+        """
+        return page.text.encode() if page.valid else self._bytes(page.path, LARGEST_PAGE)[0]
+
     def aliases(self, name: str) -> tuple[str, ...]:
         """Return title and aliases of an article; none if it cannot be read."""
         path = path_of(name)
