@@ -8,6 +8,7 @@ moved aside before the next write; nothing of it is deleted. Knows no tables.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING, TypeVar
@@ -36,6 +37,7 @@ class Database:
         name: str,
         migrations: Sequence[Sequence[str]],
         on_note: Callable[[str], None],
+        private: bool = False,
     ) -> None:
         """Name the file; nothing is opened or made yet.
 
@@ -44,7 +46,9 @@ class Database:
             name: what sentences call it: `The list of jobs`.
             migrations: statements by step, append only.
             on_note: hears in one sentence that a damaged file is left out or moved aside.
+            private: whether only the user may read the file, and deleted rows are overwritten.
         """
+        self._private = private
         self._path = path
         self._name = name
         self._migrations = migrations
@@ -82,7 +86,9 @@ class Database:
             StoreCorrupt: a newer mlxbun has written it.
         """
         with self._explained("written"):
-            self._path.parent.mkdir(parents=True, exist_ok=True)
+            self._path.parent.mkdir(
+                mode=0o700 if self._private else 0o777, parents=True, exist_ok=True
+            )
             try:
                 return self._change(change)
             except sqlite3.DatabaseError as problem:
@@ -100,12 +106,16 @@ class Database:
 
     @contextmanager
     def _opened(self, mode: str) -> Iterator[sqlite3.Connection]:
+        if self._private and mode == "rwc":  # SQLite gives its journal the same permissions
+            os.close(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
         address = f"file:{quote(str(self._path))}?mode={mode}"
         connection = sqlite3.connect(address, uri=True, timeout=_WAIT_SECONDS, isolation_level=None)
         # Closing ends a transaction that was not committed.
         with closing(connection):
             connection.row_factory = sqlite3.Row
             connection.execute("PRAGMA foreign_keys = ON")
+            if self._private:
+                connection.execute("PRAGMA secure_delete = ON")
             self._migrate(connection)
             yield connection
 
