@@ -24,7 +24,7 @@ _STOP = re.compile(f"[{re.escape(STOPS)}]+")
 # What may close a quotation or emphasis after the stop, then footnote markers.
 _CLOSING = "\"'”’»)]}」』】）〉》*_~"  # noqa: RUF001
 _CLOSERS = re.compile(f"[{re.escape(_CLOSING)}]*")
-_MARKERS = re.compile(r"(?:[ \t]{0,3}\[\^[^\]\[\s^]{1,100}\](?!:))*")
+_MARKERS = re.compile(r"(?:[ \t]{0,3}\[\^[^\]\[\s^]{1,100}\])*")
 _BLANK_LINE = re.compile(r"\n[ \t\r>]*\n")
 _PROTECTED = re.compile(
     r"\[\[[^\[\]\n]{1,2000}\]\]"
@@ -42,7 +42,7 @@ def _words(text: str) -> frozenset[str]:
 
 _NEVER_LAST = _words(
     """dr mr mrs ms mx prof mme mlle messrs vs e.g i.e z.b d.h u.a o.ä bzw ca cf approx resp vgl
-    sog zzgl inkl exkl ggf evtl p.ex т.е т.к"""  # noqa: RUF001
+    sog zzgl inkl exkl ggf evtl p.ex т.е т.к ул"""  # noqa: RUF001
 )
 """Abbreviations that something follows, lower case, without the last stop."""
 _TITLES = _words(
@@ -51,7 +51,7 @@ _TITLES = _words(
 """The same, but only with a capital."""
 _MAY_BE_LAST = _words(
     """etc usw inc ltd corp co bros jr a.m p.m u.s u.k u.n e.u ph.d b.sc m.sc al dept univ est ave
-    blvd rd gmbh ag s.a s.l т.д т.п др пр г ул"""  # noqa: RUF001
+    blvd rd gmbh ag s.a s.l т.д т.п др пр г"""  # noqa: RUF001
 )
 """Abbreviations that end a sentence unless a small letter follows."""
 _BEFORE_NUMBER = _words(
@@ -125,9 +125,9 @@ def _trimmed(text: str, end: int) -> int:
 
 
 def _paragraph(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    protected = _protected(text, start, stop)
     begin = start
-    for match in links.outside(_STOP.finditer(text, start, stop), protected):
+    stops = _STOP.finditer(text, start, stop)
+    for match in links.outside(stops, protected(text, start, stop)):
         if match.start() < begin:
             continue
         end = _end(text, match, begin, stop)
@@ -137,7 +137,7 @@ def _paragraph(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
     yield from _stripped(text, begin, stop)
 
 
-def _protected(text: str, start: int, stop: int) -> list[tuple[int, int]]:
+def protected(text: str, start: int, stop: int) -> list[tuple[int, int]]:
     """Return code and links, in which no sentence ends, in order."""
     code = links.code_spans(text, start, stop)
     found = [m.span() for m in links.outside(_PROTECTED.finditer(text, start, stop), code)]
