@@ -75,7 +75,7 @@ class LabelledFact:
     retires: tuple[str, ...]
     """Ids of the facts that it replaces, whichever arrives first."""
 
-    @property
+    @cached_property
     def key(self) -> FactKey:
         """What recognises it in a question or a footnote."""
         return (self.source, self.message, collapsed(self.quote))

@@ -7,6 +7,7 @@ about anything else get an answer that proposes nothing.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 from core.memory.citation import collapsed
@@ -14,7 +15,7 @@ from core.memory.names import name_key
 from core.memory.truth import without_until
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping
 
     from core.memory.asking import Question
     from core.memory.evals.labels import Corpus, LabelledFact
@@ -26,8 +27,7 @@ _HEADINGS = {
 }
 _OTHER_HEADING = "Details"
 _MOST_IN_LEAD = 2
-
-Data = "Mapping[str, Any]"
+_LINK = re.compile(r"\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]")
 
 
 class OracleModel:
@@ -86,7 +86,7 @@ class OracleModel:
     def identity(self, sentences: Iterable[str]) -> str | None:
         """Return the labelled article whose sentences an article has; None: it has none."""
         for sentence in sentences:
-            fact = self._sentences.get(_bare(sentence))
+            fact = self._sentences.get(bare(sentence))
             if fact is not None:
                 return fact.article
         return None
@@ -129,7 +129,7 @@ class OracleModel:
         return {"links": [{k: s[k] for k in ("target", "anchor", "words")} for s in right]}
 
     def _is_mentioned(self, candidate: Mapping[str, Any]) -> bool:
-        fact = self._sentences.get(_bare(candidate["sentence"]))
+        fact = self._sentences.get(bare(candidate["sentence"]))
         return fact is not None and any(
             name_key(candidate["target"]) in self.corpus.article(name).keys
             for name in fact.mentions
@@ -155,9 +155,9 @@ def extracted(fact: LabelledFact) -> dict[str, Any]:
     }
 
 
-def _bare(sentence: str) -> str:
+def bare(sentence: str) -> str:
     """Return a sentence as the labels have it: no links, no "(until DATE)"."""
-    return collapsed(without_until(sentence.replace("[[", "").replace("]]", "")))
+    return collapsed(without_until(_LINK.sub(r"\1", sentence)))
 
 
 def _qualifier(article: str) -> str:
