@@ -253,14 +253,20 @@ def changed_since(git: Git, when: datetime) -> tuple[str, ...]:
 
 def last_run(git: Git) -> Commit | None:
     """Return the commit of the last run; None: there was none yet."""
-    return next(_runs(git, f"^{RUN}: "), None)
+    return next((each for each in _ours(git, f"^{RUN}: ") if each.run), None)
 
 
 def run_commits(git: Git, run: str) -> tuple[Commit, ...]:
     """Return the commits of a run, the latest first."""
     if not re.fullmatch(r"[A-Za-z0-9-]{1,64}", run):
         return ()
-    return tuple(each for each in _runs(git, f"^{RUN}: {run}$") if each.run == run)
+    return tuple(each for each in _ours(git, f"^{RUN}: {run}$") if each.run == run)
+
+
+def reverting(git: Git, commit: str) -> tuple[Commit, ...]:
+    """Return the commits that take back another one, wholly or in a file, the latest first."""
+    found = _ours(git, f"^{REVERTS}: {commit}")
+    return tuple(each for each in found if any(mark.startswith(commit) for mark in each.reverts))
 
 
 def commits(git: Git, hashes: Sequence[str]) -> tuple[Commit, ...]:
@@ -277,11 +283,11 @@ def commits_since(git: Git, old: str) -> tuple[Commit, ...]:
     return tuple(_log(git, head, f"^{old}")) if head else ()
 
 
-def _runs(git: Git, pattern: str) -> Iterator[Commit]:
+def _ours(git: Git, pattern: str) -> Iterator[Commit]:
+    """Yield our commits with a line in their message, the latest first."""
     head = git.head()
     if head is not None:
-        found = _log(git, f"--author=<{MLXBUN.email}>", f"--grep={pattern}", head)
-        yield from (each for each in found if each.run)
+        yield from _log(git, f"--author=<{MLXBUN.email}>", f"--grep={pattern}", head)
 
 
 def _log(git: Git, *args: str, data: bytes | None = None) -> Iterator[Commit]:
