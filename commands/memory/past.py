@@ -101,5 +101,3 @@ def forget(
     json: JsonOption = False,
 ) -> None:
     """Remove a text or an article, also from caches, the index and later runs."""
-
-

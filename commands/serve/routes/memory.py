@@ -88,9 +88,7 @@ async def search(request: Request[Any, Any, Any]) -> Response[bytes]:
 async def show_article(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Return an article and its structure."""
     query = request.query_params
-    return await _read(
-        request, lambda memory: article_body(memory.vault.read(wire.name_of(query)))
-    )
+    return await _read(request, lambda memory: article_body(memory.vault.read(wire.name_of(query))))
 
 
 @get(
