@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from commands._shared.verb import Verb, VerbGroup
+from commands.memory.mcp import mcp
 from commands.memory.past import blame, diff, forget, history, revert, why
 from commands.memory.reading import links, list_, read, search, section, toc
 from commands.memory.setup import doctor, init, open_, status
@@ -32,5 +33,6 @@ for verb in (
     forget,
     open_,
     doctor,
+    mcp,
 ):
     memory_app.command(_NAMES.get(verb), cls=Verb)(verb)
