@@ -11,6 +11,7 @@ import typer
 from commands._shared.completion import folders, pages
 from commands._shared.options import JsonOption
 from commands.memory.options import VaultOption, opened
+from commands.memory.scheduling import status_json, status_record
 from core.errors import MlxbunError
 
 if TYPE_CHECKING:
@@ -65,11 +66,14 @@ def status(context: typer.Context, vault: VaultOption = None, json: JsonOption =
     """Show where the vault is, what is in it, and when it was written last."""
     session: Session = context.obj
     console = session.console(json=json)
+    from core.memory.schedule import schedule_status
     from core.memory.status import vault_status
+    from core.memory.timers import Machine
 
     found = vault_status(opened(context, vault).vault)
+    planned = schedule_status(paths=session.paths, machine=Machine.here(session.environ))
     if json:
-        console.json(_status_json(found))
+        console.json(_status_json(found) | status_json(planned))
         return
     console.record(
         {
@@ -79,6 +83,7 @@ def status(context: typer.Context, vault: VaultOption = None, json: JsonOption =
             "git": found.is_git,
             "latest": [each.article for each in found.recent],
         }
+        | status_record(planned)
     )
 
 

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from core.memory.lines import Line
-    from core.memory.links import Link
+    from core.memory.links import Link, Marker
 
 __all__ = [
     "NOTES",
@@ -83,6 +83,7 @@ class _Parser:
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.scanner = lines.Scanner()
         self.title = ""
         self.series = ""
         self.infobox: Infobox | None = None
@@ -93,6 +94,7 @@ class _Parser:
         self.path: list[_Open] = []
         self.notes: list[list[int]] = []
         self.links: list[Link] = []
+        self.markers: list[Marker] = []
         self.anchors = Anchors()
         self.paragraph: tuple[int, int, int] | None = None
         """Start, stop and first line of the lines that may share inline code."""
@@ -102,7 +104,7 @@ class _Parser:
         self.last = 0
 
     def article(self) -> Article:
-        for line in lines.scan(self.text):
+        for line in lines.scan(self.text, self.scanner):
             self._take(line)
             self.last = line.number
         self._end_paragraph()
@@ -119,7 +121,9 @@ class _Parser:
             sections=tuple(section.done(self.text) for section in self.sections),
             footnotes=tuple(self._footnote(note) for note in self.notes),
             links=tuple(self.links),
+            markers=tuple(self.markers),
             aliases=_aliases(self.text, self.infobox),
+            closed=not self.scanner.is_open,
         )
 
     def _take(self, line: Line) -> None:
@@ -138,7 +142,8 @@ class _Parser:
         """Add a line to the paragraph, or begin a new one."""
         if self.paragraph is None or line.kind in ("list", "note", "table"):
             self._end_paragraph()
-            self.paragraph = (line.start, line.stop, line.number)
+            label = _NOTE_TEXT.match(self.text, line.start) if line.kind == "note" else None
+            self.paragraph = (label.end() if label else line.start, line.stop, line.number)
         else:
             self.paragraph = (self.paragraph[0], line.stop, self.paragraph[2])
 
@@ -147,12 +152,17 @@ class _Parser:
             self._add_links(*self.paragraph)
             self.paragraph = None
 
-    def _add_links(self, start: int, stop: int, number: int) -> None:
-        at = start
+    def _add_links(self, start: int, stop: int, first: int) -> None:
+        """Take the links and markers of a paragraph."""
+        number = _Counter(self.text, start, first)
         for link in links.wikilinks(self.text, start, stop):
-            number += self.text.count("\n", at, link.start)
-            at = link.start
-            self.links.append(replace(link, line=number))
+            self.links.append(replace(link, line=number.at(link.start)))
+        number = _Counter(self.text, start, first)
+        for match in links.markers(self.text, start, stop):
+            begin, end = match.span()
+            self.markers.append(
+                links.Marker(label=match[1], start=begin, stop=end, line=number.at(begin))
+            )
 
     def _heading(self, line: Line) -> None:
         self._add_links(line.start, line.stop, line.number)
@@ -238,6 +248,18 @@ class _Parser:
             self.lead[-1][1] = line.stop
         else:
             self.lead.append([line.start, line.stop])
+
+
+class _Counter:
+    """Numbers lines; it reads the text once."""
+
+    def __init__(self, text: str, offset: int, number: int) -> None:
+        self.text, self.offset, self.number = text, offset, number
+
+    def at(self, offset: int) -> int:
+        self.number += self.text.count("\n", self.offset, offset)
+        self.offset = offset
+        return self.number
 
 
 class _Open:

@@ -44,7 +44,7 @@ class Line(NamedTuple):
     """Of a heading: 1 to 6; else 0."""
 
 
-class _Scanner:
+class Scanner:
     """Decides what a line is from the lines before it."""
 
     def __init__(self) -> None:
@@ -60,7 +60,13 @@ class _Scanner:
         self.in_note = False
         """Whether the block above is a footnote, blank lines aside."""
 
+    @property
+    def is_open(self) -> bool:
+        """Whether code or a comment has not ended yet."""
+        return bool(self.fence) or self.comment
+
     def kind(self, line: str) -> LineKind:
+        """Return what the next line is."""
         kind = self._in_block(line) or self._fresh(line)
         self.before = kind
         return kind
@@ -161,9 +167,14 @@ def front_matter(text: str) -> tuple[int, int] | None:
     return (opening + 1, closing.start()) if closing else None
 
 
-def scan(text: str) -> Iterator[Line]:
-    """Yield the lines of a text, in order; after a last line ending there is no empty line."""
-    scanner = _Scanner()
+def scan(text: str, scanner: Scanner | None = None) -> Iterator[Line]:
+    """Yield the lines of a text, in order; after a last line ending there is no empty line.
+
+    Args:
+        text: any text.
+        scanner: a new one, for callers that want to know its state at the end.
+    """
+    scanner = scanner or Scanner()
     front = front_matter(text)
     front_stop = front[1] if front else -1
     position = 1 if text.startswith(BOM) else 0

@@ -15,8 +15,8 @@ _FILE_LINK = re.compile(
 )
 _RUN = re.compile(r"`+")
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:|//|#")
-MARKER = re.compile(r"\[\^([^\]\[\s^]{1,100})\](?!:)")
-"""A footnote marker in text; group 1 is its label."""
+MARKER = re.compile(r"\[\^([^\]\[\s^]{1,100})\]")
+"""A footnote marker; group 1 is its label."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,6 +37,20 @@ class Link:
     """Offset behind its last character."""
     line: int = 0
     """1-based line; 0: unknown."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Marker:
+    """`[^label]` in text: a reference to a footnote."""
+
+    label: str
+    """As written."""
+    start: int
+    """Offset of its first character."""
+    stop: int
+    """Offset behind its last character."""
+    line: int
+    """1-based line."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -117,6 +131,16 @@ def wikilinks(text: str, start: int, stop: int) -> Iterator[Link]:
             yield link
 
 
+def targets(text: str) -> Iterator[str]:
+    """Yield the targets of all wikilinks of a text; of those in code, too."""
+    if "[[" not in text:
+        return
+    for match in _WIKILINK.finditer(text):
+        link = _link(match)
+        if link is not None and link.target:
+            yield link.target
+
+
 def _link(match: re.Match[str]) -> Link | None:
     # In a table the bar is escaped: [[Name\|text]].
     inner, bar, shown = match[2].replace("\\|", "|").partition("|")
@@ -150,3 +174,10 @@ def file_links(text: str, start: int, stop: int) -> Iterator[FileLink]:
             start=match.start(),
             stop=match.end(),
         )
+
+
+def markers(text: str, start: int, stop: int) -> Iterator[re.Match[str]]:
+    """Yield the footnote markers of a paragraph, in order; none of those in code."""
+    if text.find("[^", start, stop) < 0:
+        return
+    yield from outside(MARKER.finditer(text, start, stop), code_spans(text, start, stop))

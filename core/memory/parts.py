@@ -11,7 +11,7 @@ from core.memory.names import name_key
 from core.memory.stages.types import EntityKind
 
 if TYPE_CHECKING:
-    from core.memory.links import Link
+    from core.memory.links import Link, Marker
 
 SEE_ALSO, NOTES, REFERENCES = "See also", "Notes", "References"
 """Headings with a meaning."""
@@ -145,9 +145,13 @@ class Article:
     footnotes: tuple[Footnote, ...]
     """Definitions, in order."""
     links: tuple[Link, ...]
-    """Wikilinks, in order: headings, infobox, banner and footnotes included, code excluded."""
+    """Wikilinks, in order: headings, banner and footnotes included, infobox and code excluded."""
+    markers: tuple[Marker, ...]
+    """References to footnotes, in order, code excluded."""
     aliases: tuple[str, ...]
     """Of infobox and front matter, without duplicates."""
+    closed: bool
+    """Whether all code and comments end; if not, what is added at the end is part of them."""
 
     @cached_property
     def lead(self) -> str:

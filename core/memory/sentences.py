@@ -17,14 +17,14 @@ from core.memory import links
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-WIDE_STOPS = "。！？｡"  # noqa: RUF001
+WIDE_STOPS = "。！？｡"
 """Stops after which no space stands."""
-STOPS = ".!?…．؟۔।॥።፧։။។" + WIDE_STOPS  # noqa: RUF001
+STOPS = ".!?…．؟۔।॥።፧։။។" + WIDE_STOPS
 _STOP = re.compile(f"[{re.escape(STOPS)}]+")
 # What may close a quotation or emphasis after the stop, then footnote markers.
-_CLOSING = "\"'”’»)]}」』】）〉》*_~"  # noqa: RUF001
+_CLOSING = "\"'”’»)]}」』】）〉》*_~"
 _CLOSERS = re.compile(f"[{re.escape(_CLOSING)}]*")
-_MARKERS = re.compile(r"(?:[ \t]{0,3}\[\^[^\]\[\s^]{1,100}\](?!:))*")
+_MARKERS = re.compile(r"(?:[ \t]{0,3}\[\^[^\]\[\s^]{1,100}\])*")
 _BLANK_LINE = re.compile(r"\n[ \t\r>]*\n")
 _PROTECTED = re.compile(
     r"\[\[[^\[\]\n]{1,2000}\]\]"
@@ -32,8 +32,8 @@ _PROTECTED = re.compile(
     r"|\[[^\[\]\n]{1,1000}\]\([^()\s]{1,2000}\)"
     r"|<[a-z]{2,12}:[^<>\s]{1,2000}>"
 )
-_WORD_BEFORE = re.compile(r"[^\W_]+(?:[.'’][^\W_]+)*$")  # noqa: RUF001
-_PARTICLES = frozenset("とっはがのをにもでや、，,")  # noqa: RUF001
+_WORD_BEFORE = re.compile(r"[^\W_]+(?:[.'’][^\W_]+)*$")
+_PARTICLES = frozenset("とっはがのをにもでや、，,")
 
 
 def _words(text: str) -> frozenset[str]:
@@ -42,7 +42,7 @@ def _words(text: str) -> frozenset[str]:
 
 _NEVER_LAST = _words(
     """dr mr mrs ms mx prof mme mlle messrs vs e.g i.e z.b d.h u.a o.ä bzw ca cf approx resp vgl
-    sog zzgl inkl exkl ggf evtl p.ex т.е т.к"""  # noqa: RUF001
+    sog zzgl inkl exkl ggf evtl p.ex т.е т.к ул"""
 )
 """Abbreviations that something follows, lower case, without the last stop."""
 _TITLES = _words(
@@ -51,7 +51,7 @@ _TITLES = _words(
 """The same, but only with a capital."""
 _MAY_BE_LAST = _words(
     """etc usw inc ltd corp co bros jr a.m p.m u.s u.k u.n e.u ph.d b.sc m.sc al dept univ est ave
-    blvd rd gmbh ag s.a s.l т.д т.п др пр г ул"""  # noqa: RUF001
+    blvd rd gmbh ag s.a s.l т.д т.п др пр г"""
 )
 """Abbreviations that end a sentence unless a small letter follows."""
 _BEFORE_NUMBER = _words(
@@ -125,9 +125,9 @@ def _trimmed(text: str, end: int) -> int:
 
 
 def _paragraph(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    protected = _protected(text, start, stop)
     begin = start
-    for match in links.outside(_STOP.finditer(text, start, stop), protected):
+    stops = _STOP.finditer(text, start, stop)
+    for match in links.outside(stops, protected(text, start, stop)):
         if match.start() < begin:
             continue
         end = _end(text, match, begin, stop)
@@ -137,7 +137,7 @@ def _paragraph(text: str, start: int, stop: int) -> Iterator[tuple[int, int]]:
     yield from _stripped(text, begin, stop)
 
 
-def _protected(text: str, start: int, stop: int) -> list[tuple[int, int]]:
+def protected(text: str, start: int, stop: int) -> list[tuple[int, int]]:
     """Return code and links, in which no sentence ends, in order."""
     code = links.code_spans(text, start, stop)
     found = [m.span() for m in links.outside(_PROTECTED.finditer(text, start, stop), code)]
@@ -176,7 +176,7 @@ def _ends_at(pattern: re.Pattern[str], text: str, start: int, stop: int) -> int:
 
 def _following(text: str, start: int, stop: int) -> str:
     """Return the next words of a text, to see what follows a stop."""
-    return text[start : min(stop, start + 40)].lstrip().lstrip("\"'“‘«([{*_")  # noqa: RUF001
+    return text[start : min(stop, start + 40)].lstrip().lstrip("\"'“‘«([{*_")
 
 
 def _is_last(text: str, match: re.Match[str], begin: int, closed: int, following: str) -> bool:

@@ -19,10 +19,7 @@ from commands.serve.wire import memory as wire
 from commands.serve.wire.api import ApiProblem
 from commands.serve.wire.memory_bodies import (
     article_body,
-    diff_body,
-    history_body,
     init_body,
-    links_body,
     search_body,
     status_body,
 )
@@ -98,7 +95,16 @@ async def show_article(request: Request[Any, Any, Any]) -> Response[bytes]:
 async def show_links(request: Request[Any, Any, Any]) -> Response[bytes]:
     """List the articles that an article links to, and those that link to it."""
     query = request.query_params
-    return await _read(request, lambda memory: links_body(memory.links(wire.name_of(query))))
+
+    def read(memory: Memory) -> wire.MemoryLinks:
+        from core.memory.graph import links_of
+
+        found = links_of(memory.vault, wire.name_of(query))
+        return wire.MemoryLinks(
+            name=found.name, outbound=list(found.outbound), inbound=list(found.inbound)
+        )
+
+    return await _read(request, read)
 
 
 @get(
@@ -110,7 +116,8 @@ async def show_history(request: Request[Any, Any, Any]) -> Response[bytes]:
     query = request.query_params
 
     def read(memory: Memory) -> wire.MemoryHistory:
-        return history_body(memory, wire.name_of(query), limit=wire.limit_of(query))
+        name, limit = wire.name_of(query), wire.limit_of(query)
+        return _history(memory, name, limit)
 
     return await _read(request, read)
 
@@ -124,7 +131,7 @@ async def show_diff(request: Request[Any, Any, Any]) -> Response[bytes]:
     query = request.query_params
 
     def read(memory: Memory) -> wire.MemoryDiff:
-        return diff_body(memory, wire.name_of(query), wire.revision_of(query))
+        return _diff(memory, wire.name_of(query), wire.revision_of(query))
 
     return await _read(request, read)
 
@@ -183,6 +190,14 @@ async def _answer(serving: Serving, work: Callable[[], msgspec.Struct]) -> Respo
         return refused(error, _UNREADABLE)
     except (OSError, sqlite3.Error) as error:
         return problem(f"The vault cannot be read: {error}.", _UNREADABLE)
+
+
+def _history(memory: Memory, name: str, limit: int) -> wire.MemoryHistory:
+    raise NotImplementedError
+
+
+def _diff(memory: Memory, name: str, revision: str) -> wire.MemoryDiff:
+    raise NotImplementedError
 
 
 def _set_up(serving: Serving, path: str | None) -> wire.MemoryInit:

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from core.memory.citation import Citation
     from core.memory.vault import Names, Page
 
-_MOST_CANDIDATES = 8
+_MOST_CANDIDATES = 12
+_MOST_WORDS = 12
 
 
 class Pages(Protocol):
@@ -77,36 +78,40 @@ class Catalogue:
         self._pages = pages
         self._known: dict[str, Known | None] = {}
         self._by_key: dict[str, list[str]] = defaultdict(list)
-        self._by_base: dict[str, list[str]] = defaultdict(list)
+        self._by_prefix: dict[str, list[str]] = defaultdict(list)
         self.problems: dict[str, str] = {}
         """Articles that cannot be read or written, and why."""
         found = pages.names()
         self.names = found.articles
-        self.all_names = found.articles + found.reference
+        self.reference = found.reference
         for name in found.articles:
-            for other in dict.fromkeys((name, *pages.aliases(name))):
-                self._by_key[name_key(other)].append(name)
-                self._by_base[base_key(other)].append(name)
+            self.add(name, pages.aliases(name))
+
+    def add(self, name: str, others: Iterable[str] = ()) -> None:
+        """Add an article, in the vault or planned, with its other names."""
+        for other in unique((name, *others)):
+            self._by_key[name_key(other)].append(name)
+            for prefix in _prefixes(bare_key(other)):
+                self._by_prefix[prefix].append(name)
 
     def has(self, name: str) -> bool:
         """Return whether a name, in any spelling, is one of an article or its alias."""
         return name_key(name) in self._by_key
 
-    def article_of(self, name: str) -> str | None:
-        """Return the only article with this name or alias; None: there is none, or several."""
-        found = set(self._by_key.get(name_key(name), ()))
-        exact = [article for article in found if name_key(article) == name_key(name)]
-        if len(exact) == 1:
-            return exact[0]
-        return found.pop() if len(found) == 1 else None
+    def meant(self, name: str) -> tuple[str, ...]:
+        """Return the articles with this name or alias, in any spelling."""
+        return tuple(dict.fromkeys(self._by_key.get(name_key(name), ())))
 
     def like(self, subject: str) -> tuple[str, ...]:
-        """Return the articles that a subject may mean, those with its very name first."""
-        keys = (name_key(subject), base_key(subject))
-        found: dict[str, None] = {}
-        for key in keys:
-            found.update(dict.fromkeys(self._by_key.get(key, ())))
-            found.update(dict.fromkeys(self._by_base.get(key, ())))
+        """Return the articles that a subject may mean, those with its very name first.
+
+        One of the two names is the beginning of the other, qualifiers aside.
+        """
+        found = dict.fromkeys(self.meant(subject))
+        bare = bare_key(subject)
+        for prefix in reversed(_prefixes(bare)):
+            found.update(dict.fromkeys(self._by_key.get(prefix, ())))
+        found.update(dict.fromkeys(self._by_prefix.get(bare, ())))
         return tuple(found)[:_MOST_CANDIDATES]
 
     def known(self, name: str) -> Known | None:
@@ -145,10 +150,14 @@ class Catalogue:
         return Known(name, page)
 
 
-def base_key(name: str) -> str:
-    """Return the key of a name without "(qualifier)", and of a longer name its first word."""
-    bare, _, _ = name_key(name).partition(" (")
-    return bare.split(" ", 1)[0]
+def bare_key(name: str) -> str:
+    """Return the key of a name without "(qualifier)"."""
+    return name_key(name).partition(" (")[0]
+
+
+def _prefixes(key: str) -> list[str]:
+    words = key.split(" ")[:_MOST_WORDS]
+    return [" ".join(words[:length]) for length in range(1, len(words) + 1)]
 
 
 def qualifier_of(name: str) -> str:
@@ -157,12 +166,10 @@ def qualifier_of(name: str) -> str:
     return rest.removesuffix(")") if opened and rest.endswith(")") else ""
 
 
-def without_qualifier(name: str) -> str:
-    """Return a name without "(qualifier)"."""
-    return name.partition(" (")[0] if qualifier_of(name) else name
-
-
 def unique(names: Iterable[str]) -> tuple[str, ...]:
     """Return names without those that differ only in spelling from an earlier one."""
-    found = {name_key(name): name for name in reversed(tuple(names)) if name.strip()}
-    return tuple(reversed(found.values()))
+    found: dict[str, str] = {}
+    for name in names:
+        if name.strip():
+            found.setdefault(name_key(name), name)
+    return tuple(found.values())

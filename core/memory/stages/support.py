@@ -15,7 +15,7 @@ _WORD = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*[+#]*")
 _DIGITS = re.compile(r"\d+")
 _CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff々ー]+")
 _KATAKANA = re.compile(r"[\u30a1-\u30faー]{2,}")
-_OURS = frozenset({"user", "user's", "user’s"})
+_OURS = frozenset({"user", "user's", "user’s", "nutzer", "nutzers", "nutzerin", "team"})
 _STEM = 4  # letters that two forms of a word share: `move`, `moved`, `moving` do
 _FREE = frozenset(
     {"that", "this", "with", "from", "have", "been", "were", "will", "would", "about", "they"}
