@@ -248,9 +248,7 @@ def _synthesize(
 
     sources = SourceOptions(sessions=options.paths.sessions_folder)
     run(
-        SynthesisOptions(
-            sources=SourceOptions(sessions=options.paths.sessions_folder), dry_run=dry
-        ),
+        SynthesisOptions(sources=sources, dry_run=dry),
         vault_root=vault_root(options.paths),
         paths=options.paths,
         model=lambda: options.memory_model(serving.engine),

@@ -522,7 +522,7 @@ def _statement(
 
 def _finite(verbs: list[str], subject: _Subject) -> str:
     """Return the verbs as the third person has them."""
-    found = []
+    found: list[str] = []
     for number, verb in enumerate(verbs):
         inflected = verb
         if not subject.plural and not (found and found[0] in _AUXILIARIES | {"is", "was", "will"}):
