@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from core.memory.asking import Model, Question
     from core.memory.evals.labels import Corpus, LabelledConversation, Part
     from core.memory.events import SynthesisEvent, SynthesisSummary
+    from core.memory.opening import Memory
 
 BUILT_IN = ("oracle", "noisy", "rules")
 """Models that need no language model."""
@@ -105,7 +106,7 @@ def run_eval(
         Cancelled: it was cancelled.
         MlxbunError: what `synthesize` raises.
     """
-    bench = Bench(part, workdir)
+    bench = Bench.create(part, workdir)
     began = clock()
     opened = _Once(model)
     try:
@@ -135,25 +136,37 @@ def run_eval(
 
 
 class Bench:
-    """A vault of its own, in a folder of its own, and the corpus that goes into it."""
+    """A vault in a folder of its own, with the corpus that goes into it and its caches."""
 
     def __init__(self, part: Part, workdir: Path) -> None:
-        """Set up the vault.
-
-        Raises:
-            UsageProblem: the folder is not empty.
-        """
-        if workdir.exists() and any(workdir.iterdir()):
-            raise UsageProblem(
-                f"{workdir} is not empty.", hint="Name a new folder for the vault and its caches."
-            )
+        """Take a folder in which `create` has set up a vault."""
         self.corpus: Corpus = read_corpus(part)
         self.root = workdir / "vault"
         self.paths = Paths(
             home=workdir / "home", cache=workdir / "cache", hub_cache=workdir / "hub"
         )
         self._exports = workdir / "exports"
-        setup_vault(self.root, git=Git(self.root), import_from=None, on_note=lambda _: None)
+
+    @classmethod
+    def create(cls, part: Part, workdir: Path) -> Bench:
+        """Set up the vault.
+
+        Raises:
+            UsageProblem: the folder is not empty.
+            MlxbunError: the vault cannot be set up.
+        """
+        if workdir.exists() and any(workdir.iterdir()):
+            raise UsageProblem(
+                f"{workdir} is not empty.", hint="Name a new folder for the vault and its caches."
+            )
+        bench = cls(part, workdir)
+        setup_vault(bench.root, git=Git(bench.root), import_from=None, on_note=lambda _: None)
+        return bench
+
+    @property
+    def memory(self) -> Memory:
+        """The vault, opened anew."""
+        return open_memory(self.paths, self.root)
 
     def synthesize(
         self,
@@ -168,8 +181,21 @@ class Bench:
         file = self._exports / f"{conversations[0].id}-{len(conversations)}" / "conversations.json"
         with atomic_write(file) as target:
             target.write(json.dumps(export(conversations), ensure_ascii=False).encode())
+        sources = SourceOptions(exports=(file,), sessions=False)
+        return self.run(sources, model, on_event=on_event, cancelled=cancelled, clock=clock)
+
+    def run(
+        self,
+        sources: SourceOptions,
+        model: Callable[[], Model],
+        *,
+        on_event: Callable[[SynthesisEvent], None] = lambda _: None,
+        cancelled: Callable[[], bool] = lambda: False,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> SynthesisSummary:
+        """Run the pipeline over some sources."""
         return synthesize(
-            SynthesisOptions(sources=SourceOptions(paths=(file,))),
+            SynthesisOptions(sources=sources),
             vault_root=self.root,
             paths=self.paths,
             model=model,
@@ -184,7 +210,7 @@ class Bench:
 
     def texts(self) -> dict[tuple[str, str], str]:
         """Return the user turns of the corpus as they were stored, with placeholders."""
-        store = open_memory(self.paths, self.root).store
+        store = self.memory.store
         found: dict[tuple[str, str], str] = {}
         for source, message in self.corpus.user_texts:
             conversation = store.get(source)
