@@ -30,7 +30,7 @@ _LINK = re.compile(r"\[\[(?:[^\[\]|]{1,500}\|)?([^\[\]|]{1,500})\]\]")
 _WORD = re.compile(
     # Chinese, Japanese, Thai and others write no spaces: a character is a word.
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
-    r"|[^\W_]+(?:['’][^\W_]+)*"  # noqa: RUF001
+    r"|[^\W_]+(?:['’][^\W_]+)*"
 )
 _WIDE = re.compile(r"[\u0e00-\u9fff\uf900-\ufaff]")
 _RETIRED = re.compile(r"\(until (?:\d{4}(?:-\d{2}){0,2}|[^()]{1,40})\)")
