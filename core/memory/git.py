@@ -236,9 +236,14 @@ class Git:
         """Yield the bytes of objects, in order; None for those that are not there.
 
         Args:
-            specs: hashes of blobs, or `COMMIT:PATH` without newlines in the path.
+            specs: hashes of blobs, or `COMMIT:PATH`.
         """
-        wanted = [spec for spec in specs if "\n" not in spec]
+        wanted = list(specs)
+        if any("\n" in spec for spec in wanted):
+            for spec in wanted:
+                done = self.call("cat-file", "blob", spec, accept=(0, 128))
+                yield None if done.code else done.out
+            return
         printed = self.run("cat-file", "--batch", input=os.fsencode("\n".join([*wanted, ""])))
         at = 0
         for _ in wanted:
