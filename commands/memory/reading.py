@@ -115,9 +115,15 @@ def read(
     if page.warning:
         console.note(page.warning)
     if json:
-        console.json({"name": page.name, "path": page.path, "text": page.text})
+        console.json(_page_json(page.name, page.path, page.text))
     else:
         console.document(memory.vault.raw(page))
+
+
+def _page_json(
+    name: str, path: str, text: str, *, as_of: str | None = None, commit: str | None = None
+) -> dict[str, Any]:
+    return {"name": name, "path": path, "text": text, "as_of": as_of, "commit": commit}
 
 
 def toc(
