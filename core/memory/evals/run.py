@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from core.errors import UsageProblem
 from core.memory.asking import Cancelled
+from core.memory.evals.echo import facts_and_sentences, write_chat
 from core.memory.evals.labels import export, read_corpus
 from core.memory.evals.noisy import NoisyModel
 from core.memory.evals.oracle import OracleModel
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from core.memory.events import SynthesisEvent, SynthesisSummary
     from core.memory.opening import Memory
 
+ROUNDS = 5
+"""Chats that repeat what memory says, each read by a run of its own."""
 BUILT_IN = ("oracle", "noisy", "rules")
 """Models that need no language model."""
 
@@ -50,6 +53,10 @@ class EvalReport:
     """Proposals of the model that were refused."""
     steady: bool
     """Whether another run over the same sources changed nothing."""
+    echo_facts: int
+    """By how many citations articles grew in chats that repeat what memory says."""
+    echo_sentences: int
+    """By how many sentences."""
     seconds: float
     """Time of all runs."""
     vault: str
@@ -64,6 +71,8 @@ class EvalReport:
             "runs": self.runs,
             "refused": self.refused,
             "steady": self.steady,
+            "echo_facts": self.echo_facts,
+            "echo_sentences": self.echo_sentences,
             "seconds": round(self.seconds, 1),
             "vault": self.vault,
         }
@@ -121,15 +130,21 @@ def run_eval(
             cancelled=cancelled,
             clock=clock,
         )
+        found = bench.score()
+        growth = bench.chat(
+            opened.get, rounds=ROUNDS, on_event=on_event, cancelled=cancelled, clock=clock
+        )
     finally:
         name = opened.close()
     return EvalReport(
         part=part,
         model=name,
-        score=bench.score(),
+        score=found,
         runs=len(summaries),
         refused=sum(summary.refused for summary in summaries),
         steady=again.commit is None,
+        echo_facts=growth[0],
+        echo_sentences=growth[1],
         seconds=(clock() - began).total_seconds(),
         vault=str(bench.root),
     )
@@ -181,7 +196,7 @@ class Bench:
         file = self._exports / f"{conversations[0].id}-{len(conversations)}" / "conversations.json"
         with atomic_write(file) as target:
             target.write(json.dumps(export(conversations), ensure_ascii=False).encode())
-        sources = SourceOptions(exports=(file,), sessions=False)
+        sources = SourceOptions(exports=(file,))
         return self.run(sources, model, on_event=on_event, cancelled=cancelled, clock=clock)
 
     def run(
@@ -203,6 +218,28 @@ class Bench:
             cancelled=cancelled,
             clock=clock,
         )
+
+    def chat(
+        self,
+        model: Callable[[], Model],
+        *,
+        rounds: int,
+        on_event: Callable[[SynthesisEvent], None] = lambda _: None,
+        cancelled: Callable[[], bool] = lambda: False,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> tuple[int, int]:
+        """Let chats repeat what memory says, and return by how much the articles grew.
+
+        Returns:
+            Citations and sentences; both should be 0.
+        """
+        before = facts_and_sentences(self.memory.vault)
+        for turn in range(rounds):
+            write_chat(self.memory, turn, clock() + timedelta(minutes=turn))
+            sources = SourceOptions(sessions=self.paths.sessions_folder)
+            self.run(sources, model, on_event=on_event, cancelled=cancelled, clock=clock)
+        after = facts_and_sentences(self.memory.vault)
+        return after[0] - before[0], after[1] - before[1]
 
     def score(self) -> Score:
         """Measure the vault as it is."""
