@@ -436,6 +436,12 @@ def memory_targets(ctx: Tab) -> Iterator[Candidate]:
     yield from articles(ctx)
 
 
+def memory_models(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
+    """Yield the models that can write articles."""
+    yield "rules", "Fixed rules, no model."
+    yield from models(ctx, incomplete)
+
+
 def memory_scopes() -> Iterator[Candidate]:
     """Yield what a search of the memory vault covers."""
     yield "all", "Articles and documentation."

@@ -1,4 +1,4 @@
-"""`/api/memory/*`: the vault as programs read it; `GET /v1/memory/synthesize`: a run that writes it.
+"""`/api/memory/*`: what is in the vault; `GET /v1/memory/synthesize`: a run that writes it.
 
 A vault that is not there is an answer with status 200, as clients of the reference expect it.
 """
@@ -6,6 +6,7 @@ A vault that is not there is an answer with status 200, as clients of the refere
 from __future__ import annotations
 
 import sqlite3
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from litestar import Request, Response, get, post
@@ -16,17 +17,18 @@ from commands.serve.routes.answer import StreamedAnswer
 from commands.serve.routes.api import as_json, problem, read_fields, refused
 from commands.serve.sse import EventStream
 from commands.serve.wire import memory as wire
-from commands.serve.wire.api import ApiProblem
+from commands.serve.wire.api import ApiProblem, clean
 from commands.serve.wire.memory_bodies import (
     article_body,
+    history_body,
     init_body,
     search_body,
     status_body,
 )
-from core.errors import MlxbunError, VaultMissing
+from core.errors import MlxbunError, NotFound, VaultMissing
 from core.memory.opening import root_for_program, vault_root
 from core.memory.status import vault_status
-from core.memory.vault import open_vault
+from core.memory.vault import name_of, open_vault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -193,11 +195,22 @@ async def _answer(serving: Serving, work: Callable[[], msgspec.Struct]) -> Respo
 
 
 def _history(memory: Memory, name: str, limit: int) -> wire.MemoryHistory:
-    raise NotImplementedError
+    from core.memory.history import history
+
+    path = memory.vault.find(name)
+    is_git = memory.git.is_top_level()
+    versions = history(memory.git, path, limit) if is_git else ()
+    return history_body(name_of(path), versions, is_git=is_git)
 
 
 def _diff(memory: Memory, name: str, revision: str) -> wire.MemoryDiff:
-    raise NotImplementedError
+    from core.memory.history import diff
+
+    path = memory.vault.find(name)
+    if not memory.git.is_top_level():
+        raise NotFound("The vault is not a git repository.")
+    found = diff(memory.git, path, revision)
+    return wire.MemoryDiff(name=clean(name_of(path)), rev=found.commit.hash, diff=clean(found.text))
 
 
 def _set_up(serving: Serving, path: str | None) -> wire.MemoryInit:
@@ -218,21 +231,30 @@ def _synthesize(
     dry: bool,
 ) -> None:
     """Run the pipeline with the model that is served."""
+    from core.memory.events import StageProgress
     from core.memory.pipeline import SynthesisOptions
     from core.memory.pipeline import synthesize as run
+    from core.memory.sources.find import SourceOptions
 
-    options = serving.options
+    options, last = serving.options, 0
 
     def hear(event: SynthesisEvent) -> None:
+        nonlocal last
+        if isinstance(event, StageProgress):  # a message for each percent, not for each item
+            share, last = last, 100 * event.done // max(event.total, 1)
+            if share == last:
+                return
         tell(wire.event_message(event))
 
+    sources = SourceOptions(sessions=options.paths.sessions_folder)
     run(
-        SynthesisOptions(dry_run=dry),
+        SynthesisOptions(sources=sources, dry_run=dry),
         vault_root=vault_root(options.paths),
         paths=options.paths,
         model=lambda: options.memory_model(serving.engine),
         on_event=hear,
         cancelled=cancelled,
+        clock=lambda: datetime.now(UTC).astimezone(),
     )
 
 
