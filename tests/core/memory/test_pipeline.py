@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from core.memory.events import Note, StageStarted, SynthesisSummary
 from core.memory.git import Git
 from core.memory.opening import Memory, open_memory
 from core.memory.pipeline import SynthesisOptions, review_branch, synthesize
+from core.memory.planning import plan_articles
+from core.memory.results import ResultStore
 from core.memory.rules import RulesModel
 from core.memory.stages.types import STAGES
 from core.memory.turns import SourceConversation
@@ -89,7 +91,7 @@ class World:
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+def world(tmp_path: Path) -> World:
     return World(tmp_path)
 
 
@@ -272,7 +274,7 @@ def test_a_lost_engine_ends_the_run_and_leaves_the_vault(world: World) -> None:
 def test_answers_are_gone_after_a_run_that_is_complete(world: World) -> None:
     world.hear(ANA)
     world.run()
-    results = pipeline.ResultStore(world.memory.folder, on_note=pytest.fail)
+    results = ResultStore(world.memory.folder, on_note=pytest.fail)
     assert results.count() == 0
 
 
@@ -282,7 +284,7 @@ def test_an_article_that_changes_meanwhile_is_planned_again(
     world.hear(ANA)
     world.run()
     world.hear(MOVED)
-    planned = pipeline.plan_articles
+    planned = plan_articles
     edits = iter(["An edit of mine."])
 
     def edit_after_planning(*args: Any, **options: Any) -> Any:
@@ -308,7 +310,7 @@ def test_an_article_that_always_changes_is_given_up(
     world.hear(ANA)
     world.run()
     world.hear(MOVED)
-    planned = pipeline.plan_articles
+    planned = plan_articles
     path = world.root / "articles" / "Ana.md"
 
     def edit_after_planning(*args: Any, **options: Any) -> Any:
