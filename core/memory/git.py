@@ -236,9 +236,14 @@ class Git:
         """Yield the bytes of objects, in order; None for those that are not there.
 
         Args:
-            specs: hashes of blobs, or `COMMIT:PATH` without newlines in the path.
+            specs: hashes of blobs, or `COMMIT:PATH`.
         """
-        wanted = [spec for spec in specs if "\n" not in spec]
+        wanted = list(specs)
+        if any("\n" in spec for spec in wanted):
+            for spec in wanted:
+                done = self.call("cat-file", "blob", spec, accept=(0, 128))
+                yield None if done.code else done.out
+            return
         printed = self.run("cat-file", "--batch", input=os.fsencode("\n".join([*wanted, ""])))
         at = 0
         for _ in wanted:
@@ -285,9 +290,13 @@ class Git:
         Returns:
             Its hash.
         """
-        stream = _fast_import(changes, parent=parent, author=author, message=message, when=when)
+        ref = f"refs/mlxbun/{secrets.token_hex(8)}"  # in the view only
+        stream = _fast_import(
+            changes, ref=ref, parent=parent, author=author, message=message, when=when
+        )
         args = ("fast-import", "--quiet", "--force", "--done", "--date-format=raw")
         commit = self.run(*args, input=stream).decode("ascii", "replace").strip()
+        (self._view_folder() / ref).unlink(missing_ok=True)
         if not HASH.fullmatch(commit):
             raise StoreCorrupt(f"git could not write a commit for {self.root}.")
         return commit
@@ -412,6 +421,7 @@ class Git:
 def _fast_import(
     changes: Iterable[FileChange],
     *,
+    ref: str,
     parent: str | None,
     author: Person,
     message: str,
@@ -420,7 +430,7 @@ def _fast_import(
     """Yield what `git fast-import` reads to make one commit."""
     text = message.encode("utf-8", "replace")
     date = f"{int(when.timestamp())} {when:%z}".encode()
-    yield b"commit refs/mlxbun/%s\nmark :1\n" % secrets.token_hex(8).encode()
+    yield b"commit %s\nmark :1\n" % ref.encode()
     yield b"author %s %s\ncommitter %s %s\n" % (author.line(), date, MLXBUN.line(), date)
     yield b"data %d\n%s\n" % (len(text), text)
     if parent is not None:

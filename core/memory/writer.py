@@ -29,7 +29,8 @@ from core.errors import BadRequest, MlxbunError, UsageProblem, VaultBusy
 from core.memory.git import MLXBUN, FileChange, Git, Person
 from core.memory.git_index import read_index
 from core.memory.placing import Move, Placing, changed, digest
-from core.memory.worktree import Content, Unreadable, read_content, scan
+from core.memory.redact.key import private_folder
+from core.memory.worktree import Content, Unreadable, leads_through_link, read_content, scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -91,7 +92,7 @@ def editing(vault: Path | HasRoot, wait: float = 10.0) -> Iterator[Edit]:
     git = Git(vault if isinstance(vault, Path) else vault.root)
     git.require_top_level()
     with _explained(git.root):
-        folder = private_folder(git.root)
+        folder = _own_folder(git.root)
     with _locked(folder / "lock", wait) as descriptor:
         git.kept_open = (descriptor,)
         edit = Edit(git, Placing(git, folder), wait)
@@ -242,6 +243,9 @@ class Edit:
             VaultChanged: a file is not what its change was planned for.
         """
         root = self.git.root
+        for path in planned:
+            if leads_through_link(root, path):
+                raise UsageProblem(f"{path} leads through a symbolic link in {root}.")
         found = {path: _content(root, path) for path in planned}
         now = {path: digest(content.data if content else None) for path, content in found.items()}
         stale = [path for path, change in planned.items() if change.before != now[path]]
@@ -343,14 +347,14 @@ class Edit:
             )
 
 
-def private_folder(root: Path) -> Path:
-    """Return `.git/mlxbun` of a vault, where mlxbun keeps what is its own; made if missing.
+def _own_folder(root: Path) -> Path:
+    """Return `.git/mlxbun` of a vault, made if missing.
 
     Raises:
         UsageProblem: something else has the name.
         OSError: it cannot be made.
     """
-    folder = root / ".git" / "mlxbun"
+    folder = private_folder(root)
     if folder.is_symlink() or (folder.exists() and not folder.is_dir()):
         raise UsageProblem(f"{folder} is not a folder.", hint="Delete it.")
     folder.mkdir(mode=0o700, exist_ok=True)
