@@ -62,6 +62,11 @@ def shares_word(quote: str, text: str) -> bool:
     return bool(_content(folded(quote)) & _content(folded(text)))
 
 
+def content_words(text: str) -> frozenset[str]:
+    """Return the stems of the longer words of a text, its numbers, and pairs of CJK characters."""
+    return _content(folded(text))
+
+
 def folded(text: str) -> str:
     """Return a text as it is compared: NFKC, without case and accents, whitespace collapsed."""
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
