@@ -5,9 +5,12 @@ from __future__ import annotations
 import typer
 
 from commands._shared.verb import Verb, VerbGroup
-from commands.memory.past import blame, diff, forget, history, revert, why
+from commands.memory.mcp import mcp
+from commands.memory.past import blame, diff, history, revert, why
 from commands.memory.reading import links, list_, read, search, section, toc
+from commands.memory.scheduling import schedule, unschedule
 from commands.memory.setup import doctor, init, open_, status
+from commands.memory.writing import ingest, synthesize
 
 memory_app = typer.Typer(
     cls=VerbGroup, help="Keep a personal wiki that models write and read: Markdown in git."
@@ -29,8 +32,13 @@ for verb in (
     blame,
     why,
     revert,
-    forget,
     open_,
     doctor,
+    ingest,
+    synthesize,
+    schedule,
+    unschedule,
+    mcp,
+    mcp,
 ):
     memory_app.command(_NAMES.get(verb), cls=Verb)(verb)

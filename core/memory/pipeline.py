@@ -10,15 +10,16 @@ finds their facts in the ledger and writes nothing twice.
 from __future__ import annotations
 
 import hashlib
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from core.errors import StoreCorrupt, UsageProblem, VaultBusy, VaultChanged
+from core.errors import NotFound, StoreCorrupt, UsageProblem, VaultBusy, VaultChanged
 from core.jobs.lease import holder_words, try_lease
+from core.memory.article import parse, sentences
 from core.memory.asking import Cancelled
-from core.memory.echoes import find_echoes
+from core.memory.echoes import EchoIndex
 from core.memory.events import Note, StageProgress, StageStarted, SynthesisSummary
 from core.memory.ledger import LEDGER, appended, entry_of, parse_ledger
 from core.memory.opening import open_memory
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from core.memory.stages.ingest import SourceOptions
     from core.memory.stages.types import ArticlePlan, Fact, Passage, Refusal, Stage
     from core.memory.store import ConversationHead
+    from core.memory.vault import Vault
     from core.paths import Paths
 
 _PLANS = 4
@@ -238,10 +240,11 @@ class _Run:
             read.refusals += refusals
             self._event(StageProgress(stage="segment", done=number + 1, total=len(heads)))
         self._start("extract", _counted(sum(len(found) for _, found in passages), "passage"))
+        echoes = EchoIndex(_sentences(self._memory.vault))
         for number, (head, found) in enumerate(passages):
             if self._is_over(number):
                 break
-            self._extract(head, found, model, read)
+            self._extract(head, found, model, echoes, read)
             self._event(StageProgress(stage="extract", done=number + 1, total=len(passages)))
         return read
 
@@ -254,18 +257,22 @@ class _Run:
         return segment(conversation, model=model, cancelled=self._cancelled)
 
     def _extract(
-        self, head: ConversationHead, passages: Sequence[Passage], model: Model, read: _Read
+        self,
+        head: ConversationHead,
+        passages: Sequence[Passage],
+        model: Model,
+        echoes: EchoIndex,
+        read: _Read,
     ) -> None:
         conversation = self._memory.store.get(head.id)
         if conversation is None or conversation.digest != head.digest:
             return
-        is_echo = find_echoes(self._memory, conversation)
         for passage in passages:
             facts, refusals = extract(
                 passage,
                 conversation,
                 model=model,
-                is_echo=is_echo,
+                is_echo=echoes.is_echo,
                 cancelled=self._cancelled,
             )
             read.facts += facts
@@ -390,14 +397,20 @@ class _Run:
         )
 
     def _summary(self, run: str, *, model: str, note: str, **values: Any) -> SynthesisSummary:
-        nothing: dict[str, Any] = {
-            "commit": None, "branch": None, "conversations": 0, "tokens": 0, "facts": 0,
-            "created": (), "changed": (), "refused": 0, "complete": True,
-        }
+        nothing: dict[str, Any] = dict.fromkeys(("commit", "branch"))
+        nothing |= dict.fromkeys(("conversations", "tokens", "facts", "refused"), 0)
+        nothing |= {"created": (), "changed": (), "complete": True}
         seconds = (self._clock() - self._began).total_seconds()
         return SynthesisSummary(
             run=run, model=model, note=note, seconds=seconds, **(nothing | values)
         )
+
+
+def _sentences(vault: Vault) -> Iterator[str]:
+    """Yield the sentences of all articles that can be read."""
+    for name in vault.names().articles:
+        with suppress(NotFound, StoreCorrupt):  # gone meanwhile; damaged ones are the doctor's
+            yield from (found.text for found in sentences(parse(vault.read(name).text)))
 
 
 def review_branch(run: str) -> str:

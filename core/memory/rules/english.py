@@ -128,7 +128,7 @@ _PROJECTS = (
     ),
     re.compile(rf"\b(?i:the|our|my) {_NAME} (?i:project|app|team|product|service|codebase|repo)\b"),
     re.compile(rf"\b(?i:project|codename|code name) {_NAME}"),
-    re.compile(rf"\b(?i:working on|building|launching|developing|maintain|for) {_NAME}\b"),
+    re.compile(rf"\b(?i:working on|building|launching|developing) {_NAME}\b"),
 )
 
 
@@ -142,6 +142,17 @@ def statements(clause: Clause, scope: Scope) -> Iterator[Statement]:
     if special:
         yield from special
         return
+    yield from _relations(text, clause.text, scope)
+    relative = _RELATIVE.match(text)
+    if relative:
+        for part in relative.group("one", "two"):
+            if part:
+                yield from _plain_statements(f"{relative['name']} {part}".split(), clause, scope)
+        return
+    yield from _plain_statements(words, clause, scope)
+
+
+def _plain_statements(words: list[str], clause: Clause, scope: Scope) -> Iterator[Statement]:
     at = _verb_at(words)
     if at is None:
         return
@@ -150,7 +161,6 @@ def statements(clause: Clause, scope: Scope) -> Iterator[Statement]:
         return
     if _is_vague(words, at):
         return
-    yield from _appositions(words[:at], subject, clause.text)
     yield from _predicate(subject, words[at:], clause.text, scope)
 
 
@@ -176,9 +186,30 @@ def _verb_at(words: list[str]) -> int | None:
             continue
         if plain in _BE or plain in _AUXILIARIES or plain in _NOT:
             return number
-        if lemma(plain) and not (number == 1 and _plain(words[0]) in ("the", "our", "my", "a")):
+        if _is_finite(plain, words[:number]):
             return number
-    return None
+    return _unknown_verb(words)
+
+
+def _is_finite(word: str, before: list[str]) -> bool:
+    """Return whether a word is a known verb in a form that fits the subject before it."""
+    first = _plain(before[0])
+    if not lemma(word) or (len(before) == 1 and first in ("the", "our", "my", "a", "an")):
+        return False
+    plural = first in ("i", "we", "they", "you") or _plain(before[-1]).endswith("s")
+    return word not in VERBS or plural or any(_plain(w) in ("and", *ADVERBS) for w in before)
+
+
+def _unknown_verb(words: list[str]) -> int | None:
+    """Return where a verb must stand that is not known: after "I", "we" or a name."""
+    at = next((i for i in (1, 2) if i < len(words) and _plain(words[i]) not in ADVERBS), None)
+    if at is None or at + 1 >= len(words):
+        return None
+    word = words[at]
+    if _plain(words[0]) in ("i", "we") and word.isalpha() and word.islower():
+        return at
+    ends = word.endswith(("ed", "es", "ts", "ks", "ns", "rs", "ls", "ps", "ds"))
+    return at if at == 1 and _is_name(words[0]) and word.islower() and ends else None
 
 
 def lemma(word: str) -> str:
@@ -342,33 +373,43 @@ def _is_vague(words: list[str], at: int) -> bool:
     return any(word in VAGUE for word in plain)
 
 
-def _appositions(words: list[str], subject: _Subject, quote: str) -> Iterator[Statement]:
-    """Yield what stands beside a name: "my sister Ana", "Jonas, our designer, …"."""
-    if subject.kind == "person" and subject.prefix and subject.name != USER:
-        whose = "the team's" if _plain(words[0]) == "our" else "the user's"
-        exact = "role" if subject.prefix.split()[-1] in ROLES else "relation"
-        yield Statement(
-            subject=subject.name,
-            kind="person",
-            property=exact,
-            value=subject.prefix,
-            exclusive=exact == "role",
-            sentence=f"{subject.name} is {whose} {subject.prefix}",
-            quote=quote,
-        )
-    parts = " ".join(words).split(", ")
-    if len(parts) > 1 and subject.name != USER:
-        role = parts[1].strip(" ,")
-        if role.split() and role.split()[-1].casefold() in ROLES | KIN:
+def _relations(text: str, quote: str, scope: Scope) -> Iterator[Statement]:
+    """Yield who somebody is: "my sister Ana", "Jonas, our designer,", "hired Pavel as a cook"."""
+    for pattern in (_BESIDE_NAME, _AFTER_NAME, _HIRED):
+        for found in pattern.finditer(text):
+            what, name = " ".join(found["what"].split()), found["name"]
+            last = what.split()[-1].casefold()
+            if last not in ROLES and last not in KIN:
+                continue
+            scope.person = name
+            scope.people.add(name)
+            whose = third(f"{found['whose'] or 'a'} {what}", scope)
             yield Statement(
-                subject=subject.name,
+                subject=name,
                 kind="person",
-                property="role",
-                value=role,
-                exclusive=True,
-                sentence=f"{subject.name} is {third(role)}",
+                property="relation" if last in KIN else "role",
+                value=what,
+                exclusive=last not in KIN,
+                sentence=f"{name} is {whose}",
                 quote=quote,
             )
+
+
+_PERSON_NAME = r"(?P<name>[A-Z][\w-]{1,30}(?: [A-Z][\w-]{1,30})?)"
+_WHAT = r"(?P<what>(?:[a-z][\w-]{0,20} ){0,2}[A-Za-z][\w-]{1,20})"
+_BESIDE_NAME = re.compile(rf"\b(?i:(?P<whose>my|our)) {_WHAT},? {_PERSON_NAME}")
+_AFTER_NAME = re.compile(
+    rf"\b{_PERSON_NAME}(?:,| \() ?(?P<whose>my|our|the|a|an) {_WHAT}"
+    r"(?=,|\)|$| of | at | for | from | in | on )"
+)
+_HIRED = re.compile(
+    rf"\b(?:hired|promoted|appointed|made|named|welcomed) {_PERSON_NAME}"
+    rf"(?: as| to)?(?: (?P<whose>a|an|the|our|my))? {_WHAT}(?=,|$| for | of | in | on )"
+)
+_RELATIVE = re.compile(
+    r"(?P<name>[A-Z][\w-]{1,30}(?: [A-Z][\w-]{1,30})?), who (?P<one>[^,]{3,120})"
+    r"(?:, (?P<two>.{3,160}))?$"
+)
 
 
 def _predicate(
@@ -381,13 +422,11 @@ def _predicate(
     if main in _BE or main in ("has", "have", "had"):
         yield from _state(subject, verbs, rest, quote, scope)
         return
-    base = lemma(main) or _participle(main)
-    if not base:
-        return
+    base = lemma(main) or _participle(main) or main
     negative = any(word in _NOT for word in verbs)
     preposition = next((w for w in map(_plain, rest[:2]) if w in PREPOSITIONS), "")
-    name = BY_PREPOSITION.get((base, preposition)) or VERBS[base][1]
-    name = name or f"{third_person(base)} {preposition}".strip()
+    name = BY_PREPOSITION.get((base, preposition)) or VERBS.get(base, ("", ""))[1]
+    name = name or f"{base if base == main else third_person(base)} {preposition}".strip()
     yield _statement(subject, verbs, rest, quote, scope, property_name=name, negative=negative)
 
 
@@ -401,8 +440,10 @@ def _verbs(words: list[str]) -> tuple[list[str], list[str]]:
             verbs.append(plain)
         elif (lemma(plain) or _participle(plain)) and not _is_main(verbs):
             return [*verbs, plain], words[number + 1 :]
+        elif verbs:
+            return verbs, words[number:]
         else:
-            return verbs or [plain], words[number:]
+            return [plain], words[number + 1 :]
     return verbs, []
 
 
@@ -522,7 +563,7 @@ def _statement(
 
 def _finite(verbs: list[str], subject: _Subject) -> str:
     """Return the verbs as the third person has them."""
-    found = []
+    found: list[str] = []
     for number, verb in enumerate(verbs):
         inflected = verb
         if not subject.plural and not (found and found[0] in _AUXILIARIES | {"is", "was", "will"}):
@@ -613,10 +654,18 @@ def _switched(found: re.Match[str], quote: str, scope: Scope) -> Statement:
         property=name.strip(),
         value=new,
         exclusive=True,
-        sentence=f"{shown} {found['verb'].casefold()}{about} from {third(old, scope)} to "
+        sentence=f"{shown} {_finite(_helpers(found), subject)}{about} from {third(old, scope)} to "
         f"{third(found['new'], scope)}",
         quote=quote,
     )
+
+
+def _helpers(found: re.Match[str]) -> list[str]:
+    """Return the verbs of a switch: "are switching" needs its "are"."""
+    verb = found["verb"].casefold()
+    if verb.endswith("ing"):
+        return ["is", verb]
+    return ["will", verb] if verb in VERBS else [verb]
 
 
 def _renamed(found: re.Match[str], quote: str, scope: Scope) -> Statement:
@@ -637,16 +686,44 @@ def _renamed(found: re.Match[str], quote: str, scope: Scope) -> Statement:
     )
 
 
+def _set(found: re.Match[str], quote: str, scope: Scope) -> Statement:
+    """Read "we moved the release to 12 May": a new value of an attribute."""
+    subject = _team(scope)
+    what, new = found["what"].casefold(), value_of(found["new"])
+    shown = subject.shown[:1].upper() + subject.shown[1:]
+    return Statement(
+        subject=subject.name,
+        kind=subject.kind,
+        property=what,
+        value=new,
+        exclusive=True,
+        sentence=f"{shown} {found['verb'].casefold()} the {what} to {third(found['new'], scope)}",
+        quote=quote,
+    )
+
+
 _SPECIAL = (
     (re.compile(r"(?i:(?:please )?(?:just )?call me )(?P<name>[^\s,.]+(?: [A-Z]\w*)?)"), _called),
+    (re.compile(r"(?i:i go by )(?P<name>[^\s,.]+)"), _called),
     (re.compile(r"(?i:my name(?: is|'s) )(?P<name>[^\s,.]+(?: [A-Z]\w*){0,2})"), _called),
     (
         re.compile(
-            r"(?i:(?P<who>we|i)(?:'ve| have)?(?: just| recently| finally| now)* "
-            r"(?P<verb>switched|migrated|moved|changed|went)(?: over)?(?: (?:our|the|my)"
+            r"(?i:(?P<who>we|i)(?:'ve| have| are| am| will)?"
+            r"(?: just| recently| finally| now| going to| about to| officially| planning to)* "
+            r"(?P<verb>switched|migrated|moved|changed|went|switching|migrating|moving|changing"
+            r"|switch|migrate|move|change)(?: over)?(?: (?:our|the|my)"
             r" (?P<what>[\w -]{2,30}?))?) from (?P<old>.{1,60}?) to (?P<new>.{1,80})"
         ),
         _switched,
+    ),
+    (
+        re.compile(
+            r"(?i:(?:we|they|i)(?: have| had to| are)?(?: just| recently| finally| now)* "
+            r"(?P<verb>moved|pushed|postponed|changed|shifted|rescheduled|delayed|set|bumped|raised"
+            r"|lowered|cut|extended|increased|reduced|updated|brought forward)(?: back)? "
+            r"(?:the|our|my)) (?P<what>[\w -]{3,40}?)(?: from .{1,40}?)? (?:to|until|for) (?P<new>.{1,60})"
+        ),
+        _set,
     ),
     (
         re.compile(
