@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from commands._shared.session import Session
+    from core.memory.vault import Vault
     from core.settings import Settings
 
 # No word of a command line holds a NUL.
@@ -408,6 +409,54 @@ def repo_types() -> Iterator[Candidate]:
     """Yield the types of repositories."""
     yield "model", "A model or an adapter."
     yield "dataset", "A data set."
+
+
+def articles(ctx: Tab) -> Iterator[Candidate]:
+    """Yield the names of the articles in the memory vault."""
+    yield from _vault_of(ctx).names().articles
+
+
+def pages(ctx: Tab) -> Iterator[Candidate]:
+    """Yield the names of the articles and of the pages of documentation."""
+    names = _vault_of(ctx).names()
+    yield from (*names.articles, *names.reference)
+
+
+def anchors(ctx: Tab) -> Iterator[Candidate]:
+    """Yield the sections of the article that was named."""
+    from core.memory.article import parse
+
+    page = _vault_of(ctx).read(str(ctx.params.get("article", "")))
+    for section in parse(page.text).sections:
+        yield section.anchor, section.heading
+
+
+def memory_targets(ctx: Tab) -> Iterator[Candidate]:
+    """Yield the names of the articles; runs are copied from `history`."""
+    yield from articles(ctx)
+
+
+def memory_models(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
+    """Yield the models that can write articles."""
+    yield "rules", "Fixed rules, no model."
+    yield from models(ctx, incomplete)
+
+
+def memory_scopes() -> Iterator[Candidate]:
+    """Yield what a search of the memory vault covers."""
+    yield "all", "Articles and documentation."
+    yield "articles", "What was written from conversations and notes."
+    yield "reference", "The documentation of mlxbun."
+
+
+def _vault_of(ctx: Tab) -> Vault:
+    """Return the memory vault that is meant."""
+    from pathlib import Path
+
+    from core.memory.opening import open_memory
+
+    named = ctx.params.get("vault")
+    return open_memory(ctx.obj.paths, Path(named) if named else None).vault
 
 
 def _revisions(hub_cache: Path, incomplete: str) -> Iterator[Candidate]:

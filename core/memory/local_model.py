@@ -205,6 +205,7 @@ def open_model(
     on_progress: OnProgress,
     on_note: Callable[[str], None],
     on_wait: Callable[[str], None] | None = None,
+    leased: bool = False,
 ) -> Model:
     """Open the model of a synthesis, and hold the accelerator until it is closed.
 
@@ -216,6 +217,7 @@ def open_model(
         on_progress: hears of downloads.
         on_note: hears one sentence at a time of what is worth knowing.
         on_wait: called with who holds the accelerator, once for each; None: not to wait.
+        leased: whether the caller holds the accelerator already.
 
     Raises:
         AlreadyRunning: the accelerator is in use, and it was not to be waited for.
@@ -228,7 +230,8 @@ def open_model(
 
     with ExitStack() as stack:
         what = "mlxbun memory synthesize"
-        stack.enter_context(hold_lease(paths.lease_file, what=what, on_wait=on_wait))
+        if not leased:
+            stack.enter_context(hold_lease(paths.lease_file, what=what, on_wait=on_wait))
         engine = stack.enter_context(
             open_engine(
                 name,

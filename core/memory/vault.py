@@ -170,6 +170,15 @@ class Vault:
             valid=valid,
         )
 
+    def raw(self, page: Page) -> bytes:
+        """Return the bytes of a page that was read, also where they are not UTF-8.
+
+        Raises:
+            NotFound: it is gone, or is not a regular file.
+            StoreCorrupt: the file cannot be read.
+        """
+        return page.text.encode() if page.valid else self._bytes(page.path, LARGEST_PAGE)[0]
+
     def aliases(self, name: str) -> tuple[str, ...]:
         """Return title and aliases of an article; none if it cannot be read."""
         path = path_of(name)
@@ -198,10 +207,12 @@ class Vault:
     def _bytes(self, path: str, limit: int) -> tuple[bytes, os.stat_result]:
         """Return the beginning of a file: at most `limit` bytes, and what it is."""
         try:
-            with os.fdopen(self._open(path), "rb") as file:
-                info = os.fstat(file.fileno())
-                if not stat.S_ISREG(info.st_mode):
-                    raise NotFound(f"{path} is not a regular file.")
+            descriptor = self._open(path)
+            info = os.fstat(descriptor)
+            if not stat.S_ISREG(info.st_mode):
+                os.close(descriptor)  # Python makes no file of a folder
+                raise NotFound(f"{path} is not a regular file.")
+            with os.fdopen(descriptor, "rb") as file:
                 return file.read(limit), info
         except OSError as error:
             raise _read_failure(path, error) from error

@@ -78,9 +78,9 @@ _KEYS = (
 )
 ASSIGNMENT = re.compile(
     rf"(?P<word>(?P<password>{_PASSWORDS})|(?:{_KEYS}))"
-    r"(?P<sign>[\"'`*_]{0,3}[ \t]{0,3}(?::=|=>|=|:|：)[ \t]{0,3}"  # noqa: RUF001
+    r"(?P<sign>[\"'`*_]{0,3}[ \t]{0,3}(?::=|=>|=|:|：)[ \t]{0,3}"
     r"|[ \t]{1,3}(?:is|ist|lautet|est|es|è|är|jest)[ \t:]{1,3})"
-    r"(?P<quote>[\"'`]?)(?P<value>[^\s\"'`<>，。]{3,300})(?P<end>[\"'`]?)",  # noqa: RUF001
+    r"(?P<quote>[\"'`]?)(?P<value>[^\s\"'`<>，。]{3,300})(?P<end>[\"'`]?)",
     re.IGNORECASE,
 )
 """`password: …`, `API_KEY=…`, `my passphrase is …`; whether it is one, the value decides."""
