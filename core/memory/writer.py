@@ -219,6 +219,11 @@ class Edit:
         if tip and not self.git.move_ref(f"refs/heads/{branch}", None, tip, why="mlxbun: reviewed"):
             raise _moved(self.git.root)
 
+    def drop_replaced(self) -> None:
+        """Delete what is kept of the files that were replaced last."""
+        self.record_late()
+        self._placing.forget_late()
+
     # -- steps ---------------------------------------------------------------------------------
 
     def _commit(
