@@ -20,8 +20,8 @@ _LEAD = re.compile(
     rf"(?:(?:{_words(LEADS)})\b[\s,:!–—-]+|(?:{_words(COLON_LEADS)})[ ]?[,:–—-]\s*)", re.IGNORECASE
 )
 _WHEN = re.compile(
-    r"(?:As of|Since|Starting|Beginning|From|In|On|Last|This|Next|Every|For|At|After|Until|By|During"
-    r"|Yesterday|Today|Recently|Currently|Right now|These days|Currently|Lately)\b[^,.]{0,40}, "
+    r"(?:As of|Since|Starting|Beginning|From|In|On|Last|This|Next|Every|For|At|After|Until|By"
+    r"|During|Yesterday|Today|Recently|Currently|Right now|These days|Lately)\b[^,.]{0,40}, "
 )
 _PERSON = (
     r"(?:i|we|she|he|they|it|my|our|the|i['’](?:m|ve|ll)|we['’](?:re|ve|ll)|there|this|that)\b"

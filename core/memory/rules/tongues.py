@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.memory.rules.english import Statement, category_of
+from core.memory.rules.statement import Statement, category_of
 from core.memory.stages.normal import USER
 
 if TYPE_CHECKING:
@@ -116,7 +116,8 @@ _GERMAN = (
         "Der Nutzer ist {v}",
     ),
     _rule(
-        rf"{_N} ist (?:jetzt |nun )?(?P<v>(?:unsere?|meine?|die|der)(?: neue[rn]?)? [A-ZÄÖÜ][^,;.]{{2,60}}?)$",
+        rf"{_N} ist (?:jetzt |nun )?"
+        r"(?P<v>(?:unsere?|meine?|die|der)(?: neue[rn]?)? [A-ZÄÖÜ][^,;.]{2,60}?)$",
         "role",
         "{s} ist {v}",
     ),
