@@ -391,8 +391,15 @@ class _Run:
 
     def _summary(self, run: str, *, model: str, note: str, **values: Any) -> SynthesisSummary:
         nothing: dict[str, Any] = {
-            "commit": None, "branch": None, "conversations": 0, "tokens": 0, "facts": 0,
-            "created": (), "changed": (), "refused": 0, "complete": True,
+            "commit": None,
+            "branch": None,
+            "conversations": 0,
+            "tokens": 0,
+            "facts": 0,
+            "created": (),
+            "changed": (),
+            "refused": 0,
+            "complete": True,
         }
         seconds = (self._clock() - self._began).total_seconds()
         return SynthesisSummary(

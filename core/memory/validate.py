@@ -244,9 +244,7 @@ class _Check:
             apparatus = {name_key(SEE_ALSO), name_key(REFERENCES)}
             if text.startswith("# ") and not self.old.title:
                 return title == self.allowed.title
-            return text.startswith("## ") and (
-                name_key(title) in self.allowed.headings | apparatus
-            )
+            return text.startswith("## ") and (name_key(title) in self.allowed.headings | apparatus)
         return kind == "list" and _ITEM.fullmatch(text) is not None
 
     def plain_line(self, text: str) -> str:
