@@ -40,11 +40,17 @@ def init(
 
     In a vault that exists, it adds what is missing and changes nothing else.
     """
-    from core.memory.opening import set_up
+    from core.memory.opening import vault_root
+    from core.memory.setup import setup_vault
+    from core.paths import expanded
 
     session: Session = context.obj
     console = session.console(json=json)
-    result = set_up(session.paths, vault, import_from=from_, on_note=console.note)
+    result = setup_vault(
+        vault_root(session.paths, vault),
+        import_from=expanded(from_) if from_ else None,
+        on_note=console.note,
+    )
     if json:
         console.json(
             {
@@ -52,6 +58,7 @@ def init(
                 "created": list(result.created),
                 "git_initialized": result.git_initialized,
                 "already_set_up": result.already_set_up,
+                "imported": list(result.imported),
             }
         )
         return
@@ -59,7 +66,11 @@ def init(
     if result.already_set_up and not result.created:
         console.note("The vault exists already; nothing was missing.")
     else:
-        console.note(f"Created {_counted(len(result.created), 'file')}.")
+        console.note(
+            f"Created {_counted(len(result.created), 'file or folder', 'files and folders')}."
+        )
+    if from_ is not None:
+        console.note(f"Imported {_counted(len(result.imported), 'note')}.")
 
 
 def status(context: typer.Context, vault: VaultOption = None, json: JsonOption = False) -> None:
@@ -169,5 +180,5 @@ def _finding_line(found: Finding) -> str:
     return f"{place}: {found.message}"
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _counted(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"

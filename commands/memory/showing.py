@@ -67,7 +67,7 @@ def show_ingested(result: IngestResult, console: Console) -> None:
         | ({"cut messages": result.cut} if result.cut else {})
     )
     for each in result.skipped:
-        console.note(f"Left out: {each.count} × {each.reason}")
+        console.note(f"Left out: {each.count} times: {each.reason}")
 
 
 def _planned(summary: SynthesisSummary) -> dict[str, Any]:
