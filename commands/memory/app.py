@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from commands._shared.verb import Verb, VerbGroup
+from commands.memory.evaluating import evaluate
 from commands.memory.mcp import mcp
 from commands.memory.past import blame, diff, history, revert, why
 from commands.memory.reading import links, list_, read, search, section, toc
@@ -16,7 +17,7 @@ memory_app = typer.Typer(
     cls=VerbGroup, help="Keep a personal wiki that models write and read: Markdown in git."
 )
 # Verbs whose functions cannot have their names: builtins of Python.
-_NAMES = {list_: "list", open_: "open"}
+_NAMES = {list_: "list", open_: "open", evaluate: "eval"}
 
 for verb in (
     init,
@@ -38,6 +39,7 @@ for verb in (
     synthesize,
     schedule,
     unschedule,
+    evaluate,
     mcp,
     mcp,
 ):
