@@ -125,9 +125,7 @@ def test_through_a_pipe_an_article_is_its_bytes(fresh_environ: Environ, vault: P
         assert read.stdout == expected
 
 
-def test_on_a_terminal_nothing_of_an_article_is_obeyed(
-    fresh_environ: Environ, vault: Path
-) -> None:
+def test_on_a_terminal_nothing_of_an_article_is_obeyed(fresh_environ: Environ, vault: Path) -> None:
     evil = b"# Evil\r\n\x1b]0;title\x07 \x1b[2J\x9b2J \xe2\x80\xae over\rwritten\x08\ttab\n"
     (vault / "articles" / "Evil.md").write_bytes(evil)
     (vault / "articles" / "Evil\x1b[2Jname.md").write_bytes(b"evil\n")
