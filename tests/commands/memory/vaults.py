@@ -76,7 +76,7 @@ CHAT = (
 )
 _CRONTAB = """#!/bin/sh
 case "$1" in
-  -l) exec /bin/cat "$HOME/crontab" 2>/dev/null ;;
+  -l) /bin/cat "$HOME/crontab" 2>/dev/null || { echo "no crontab for you" >&2; exit 1; } ;;
   -r) exec /bin/rm "$HOME/crontab" ;;
   *) exec /bin/cat > "$HOME/crontab" ;;
 esac
