@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from commands._shared.options import JsonOption
 from commands.memory.options import VaultOption
 from core.errors import BackendMissing
 
@@ -29,7 +30,7 @@ _INSTRUCTIONS = (
 )
 
 
-def mcp(context: typer.Context, vault: VaultOption = None) -> None:
+def mcp(context: typer.Context, vault: VaultOption = None, json: JsonOption = False) -> None:  # noqa: ARG001 - errors are JSON with it (`mlxbun_cli.main`)
     """Serve the memory tools to other agents over MCP, on stdin and stdout.
 
     Add `mlxbun memory mcp` as a stdio server to the agent's settings. It needs the extra

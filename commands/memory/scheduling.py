@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def schedule(
     context: typer.Context,
     at: Annotated[
-        str, typer.Option("--at", help="Time of day, in local time [03:00].", metavar="HH:MM")
+        str, typer.Option("--at", help="Time of day, in local time.", metavar="HH:MM")
     ] = "03:00",
     vault: VaultOption = None,
     json: JsonOption = False,

@@ -290,9 +290,13 @@ class Git:
         Returns:
             Its hash.
         """
-        stream = _fast_import(changes, parent=parent, author=author, message=message, when=when)
+        ref = f"refs/mlxbun/{secrets.token_hex(8)}"  # in the view only
+        stream = _fast_import(
+            changes, ref=ref, parent=parent, author=author, message=message, when=when
+        )
         args = ("fast-import", "--quiet", "--force", "--done", "--date-format=raw")
         commit = self.run(*args, input=stream).decode("ascii", "replace").strip()
+        (self._view_folder() / ref).unlink(missing_ok=True)
         if not HASH.fullmatch(commit):
             raise StoreCorrupt(f"git could not write a commit for {self.root}.")
         return commit
@@ -417,6 +421,7 @@ class Git:
 def _fast_import(
     changes: Iterable[FileChange],
     *,
+    ref: str,
     parent: str | None,
     author: Person,
     message: str,
@@ -425,7 +430,7 @@ def _fast_import(
     """Yield what `git fast-import` reads to make one commit."""
     text = message.encode("utf-8", "replace")
     date = f"{int(when.timestamp())} {when:%z}".encode()
-    yield b"commit refs/mlxbun/%s\nmark :1\n" % secrets.token_hex(8).encode()
+    yield b"commit %s\nmark :1\n" % ref.encode()
     yield b"author %s %s\ncommitter %s %s\n" % (author.line(), date, MLXBUN.line(), date)
     yield b"data %d\n%s\n" % (len(text), text)
     if parent is not None:

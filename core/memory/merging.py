@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from core.memory.git import Git
 
 _LARGEST = 4 * 2**20
-_SPACE = re.compile(r"(\n|(?<=[.!?\])])[ \t]+|(?<=[。！？]))")  # noqa: RUF001
+_SPACE = re.compile(r"(\n|(?<=[.!?\])])[ \t]+|(?<=[。！？]))")
 _HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 

@@ -41,7 +41,15 @@ if TYPE_CHECKING:
     from core.memory.ledger import Ledger
     from core.memory.opening import Memory
     from core.memory.stages.ingest import SourceOptions
-    from core.memory.stages.types import ArticlePlan, Fact, Passage, Refusal, Stage
+    from core.memory.stages.types import (
+        ArticlePlan,
+        Fact,
+        Passage,
+        Patched,
+        Refusal,
+        Stage,
+        TalkPage,
+    )
     from core.memory.store import ConversationHead
     from core.paths import Paths
 
@@ -93,6 +101,8 @@ class _Read:
     heads: list[ConversationHead] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
+    needed_later: set[str] = field(default_factory=set)
+    """Keys of kept answers about conversations that are not whole."""
 
 
 def synthesize(
@@ -200,8 +210,7 @@ class _Run:
         self._memory.store.mark_synthesized(
             [(head.id, head.digest) for head in read.heads], run=run
         )
-        if complete:
-            self._results.remove(model.used)
+        self._results.remove(model.used - read.needed_later)
         return self._finished(run, read, plan, commit, model=model.name, complete=complete)
 
     # -- reading -------------------------------------------------------------------------------
@@ -228,12 +237,15 @@ class _Run:
     def _read(self, heads: Sequence[ConversationHead], model: KeepingModel) -> _Read:
         """Segment and extract, one conversation after another, until the budget is used up."""
         passages: list[tuple[ConversationHead, tuple[Passage, ...]]] = []
+        answers: list[set[str]] = []
         read = _Read()
         self._start("segment", _counted(len(heads), "conversation"))
         for number, head in enumerate(heads):
             if self._is_over(number):
                 break
+            known = set(model.used)
             found, refusals = self._segmented(head, model)
+            answers.append(model.used - known)
             passages.append((head, found))
             read.refusals += refusals
             self._event(StageProgress(stage="segment", done=number + 1, total=len(heads)))
@@ -243,6 +255,7 @@ class _Run:
                 break
             self._extract(head, found, model, read)
             self._event(StageProgress(stage="extract", done=number + 1, total=len(passages)))
+        read.needed_later = set().union(*answers[len(read.heads) :])
         return read
 
     def _segmented(
@@ -254,7 +267,11 @@ class _Run:
         return segment(conversation, model=model, cancelled=self._cancelled)
 
     def _extract(
-        self, head: ConversationHead, passages: Sequence[Passage], model: Model, read: _Read
+        self,
+        head: ConversationHead,
+        passages: Sequence[Passage],
+        model: Model,
+        read: _Read,
     ) -> None:
         conversation = self._memory.store.get(head.id)
         if conversation is None or conversation.digest != head.digest:
@@ -390,17 +407,9 @@ class _Run:
         )
 
     def _summary(self, run: str, *, model: str, note: str, **values: Any) -> SynthesisSummary:
-        nothing: dict[str, Any] = {
-            "commit": None,
-            "branch": None,
-            "conversations": 0,
-            "tokens": 0,
-            "facts": 0,
-            "created": (),
-            "changed": (),
-            "refused": 0,
-            "complete": True,
-        }
+        nothing: dict[str, Any] = dict.fromkeys(("commit", "branch"))
+        nothing |= dict.fromkeys(("conversations", "tokens", "facts", "refused"), 0)
+        nothing |= {"created": (), "changed": (), "complete": True}
         seconds = (self._clock() - self._began).total_seconds()
         return SynthesisSummary(
             run=run, model=model, note=note, seconds=seconds, **(nothing | values)
@@ -431,10 +440,8 @@ def _run_id(began: datetime, heads: Sequence[ConversationHead]) -> str:
 
 
 def _changes(plan: ArticlePlan, text: str, digest: str | None, *, run: str) -> list[Change]:
-    changes = [
-        Change(path=page.path, before=page.before, after=page.text)
-        for page in (*plan.patched, *plan.talk)
-    ]
+    pages: tuple[Patched | TalkPage, ...] = (*plan.patched, *plan.talk)
+    changes = [Change(path=page.path, before=page.before, after=page.text) for page in pages]
     entries = [entry_of(settled, run=run) for settled in plan.settled]
     if entries:
         changes.append(Change(path=LEDGER, before=digest, after=appended(text, entries)))

@@ -1,4 +1,4 @@
-"""Takes back what a run, or the last change to an article, did; always by a new commit.
+"""Takes back what a run, or the last change of ours to an article, did; always by a new commit.
 
 What was edited later is kept where it does not overlap with what is taken back; otherwise nothing
 changes, and the error names the files. The ledger stays: what was taken back does not come again
@@ -67,9 +67,9 @@ def revert_run(vault: Path | HasRoot, run: str, *, dry_run: bool = False) -> Rev
 
 
 def revert_article(vault: Path | HasRoot, path: str, *, dry_run: bool = False) -> Reverted:
-    """Take back what the last run changed in an article.
+    """Take back what mlxbun changed last in an article.
 
-    In an article that no run has touched, it is the last change.
+    In an article that only the user has written, it is the user's last change.
 
     Args:
         vault: the vault.
@@ -85,8 +85,8 @@ def revert_article(vault: Path | HasRoot, path: str, *, dry_run: bool = False) -
         versions = [each for each in history(edit.git, path) if not each.commit.reverts]
         if not versions:
             raise NotFound(f"No commit has changed {path}.")
-        of_runs = [each for each in versions if each.commit.run]
-        version = (of_runs or versions)[0]
+        ours = [each for each in versions if each.commit.ours]
+        version = (ours or versions)[0]
         what = f"the last change to {path}"
         return _reverted(edit, (version.commit,), version.path, what=what, dry_run=dry_run)
 

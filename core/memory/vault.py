@@ -179,6 +179,15 @@ class Vault:
         """
         return page.text.encode() if page.valid else self._bytes(page.path, LARGEST_PAGE)[0]
 
+    def data(self, path: str, *, limit: int) -> bytes:
+        """Return the bytes of a file, at most so many, by its path in the vault.
+
+        Raises:
+            NotFound: there is none, or it is not a regular file.
+            StoreCorrupt: the file cannot be read.
+        """
+        return self._bytes(path, limit)[0]
+
     def aliases(self, name: str) -> tuple[str, ...]:
         """Return title and aliases of an article; none if it cannot be read."""
         path = path_of(name)

@@ -82,7 +82,7 @@ def read_content(root: Path, path: str) -> Content | None:
     Raises:
         Unreadable: it is too large, or may not be read.
     """
-    if _leads_through_link(root, Path(path).parent):
+    if leads_through_link(root, path):
         return None
     try:
         about = os.lstat(root / path)
@@ -109,8 +109,9 @@ def _read(file: Path) -> Content | None:
     return Content(data=data, mode="100755" if about.st_mode & stat.S_IXUSR else "100644")
 
 
-def _leads_through_link(root: Path, folder: Path) -> bool:
-    return any((root / each).is_symlink() for each in (folder, *folder.parents))
+def leads_through_link(root: Path, path: str) -> bool:
+    """Return whether a folder on the way to a file of the vault is a symbolic link."""
+    return any((root / folder).is_symlink() for folder in Path(path).parents)
 
 
 def scan(git: Git, files: Mapping[str, TreeEntry], *, absent: frozenset[str] = frozenset()) -> Scan:

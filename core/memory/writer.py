@@ -30,7 +30,7 @@ from core.memory.git import MLXBUN, FileChange, Git, Person
 from core.memory.git_index import read_index
 from core.memory.placing import Move, Placing, changed, digest
 from core.memory.redact.key import private_folder
-from core.memory.worktree import Content, Unreadable, read_content, scan
+from core.memory.worktree import Content, Unreadable, leads_through_link, read_content, scan
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -219,6 +219,11 @@ class Edit:
         if tip and not self.git.move_ref(f"refs/heads/{branch}", None, tip, why="mlxbun: reviewed"):
             raise _moved(self.git.root)
 
+    def drop_replaced(self) -> None:
+        """Delete what is kept of the files that were replaced last."""
+        self.record_late()
+        self._placing.forget_late()
+
     # -- steps ---------------------------------------------------------------------------------
 
     def _commit(
@@ -243,6 +248,9 @@ class Edit:
             VaultChanged: a file is not what its change was planned for.
         """
         root = self.git.root
+        for path in planned:
+            if leads_through_link(root, path):
+                raise UsageProblem(f"{path} leads through a symbolic link in {root}.")
         found = {path: _content(root, path) for path in planned}
         now = {path: digest(content.data if content else None) for path, content in found.items()}
         stale = [path for path, change in planned.items() if change.before != now[path]]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from core.errors import UsageProblem
 from core.memory.asking import Cancelled
+from core.memory.evals.echo import facts_and_sentences, write_chat
 from core.memory.evals.labels import export, read_corpus
 from core.memory.evals.noisy import NoisyModel
 from core.memory.evals.oracle import OracleModel
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
     from core.memory.asking import Model, Question
     from core.memory.evals.labels import Corpus, LabelledConversation, Part
     from core.memory.events import SynthesisEvent, SynthesisSummary
+    from core.memory.opening import Memory
 
+ROUNDS = 5
+"""Chats that repeat what memory says, each read by a run of its own."""
 BUILT_IN = ("oracle", "noisy", "rules")
 """Models that need no language model."""
 
@@ -49,6 +53,10 @@ class EvalReport:
     """Proposals of the model that were refused."""
     steady: bool
     """Whether another run over the same sources changed nothing."""
+    echo_facts: int
+    """By how many citations articles grew in chats that repeat what memory says."""
+    echo_sentences: int
+    """By how many sentences."""
     seconds: float
     """Time of all runs."""
     vault: str
@@ -63,6 +71,8 @@ class EvalReport:
             "runs": self.runs,
             "refused": self.refused,
             "steady": self.steady,
+            "echo_facts": self.echo_facts,
+            "echo_sentences": self.echo_sentences,
             "seconds": round(self.seconds, 1),
             "vault": self.vault,
         }
@@ -105,7 +115,7 @@ def run_eval(
         Cancelled: it was cancelled.
         MlxbunError: what `synthesize` raises.
     """
-    bench = Bench(part, workdir)
+    bench = Bench.create(part, workdir)
     began = clock()
     opened = _Once(model)
     try:
@@ -120,40 +130,58 @@ def run_eval(
             cancelled=cancelled,
             clock=clock,
         )
+        found = bench.score()
+        growth = bench.chat(
+            opened.get, rounds=ROUNDS, on_event=on_event, cancelled=cancelled, clock=clock
+        )
     finally:
         name = opened.close()
     return EvalReport(
         part=part,
         model=name,
-        score=bench.score(),
+        score=found,
         runs=len(summaries),
         refused=sum(summary.refused for summary in summaries),
         steady=again.commit is None,
+        echo_facts=growth[0],
+        echo_sentences=growth[1],
         seconds=(clock() - began).total_seconds(),
         vault=str(bench.root),
     )
 
 
 class Bench:
-    """A vault of its own, in a folder of its own, and the corpus that goes into it."""
+    """A vault in a folder of its own, with the corpus that goes into it and its caches."""
 
     def __init__(self, part: Part, workdir: Path) -> None:
-        """Set up the vault.
-
-        Raises:
-            UsageProblem: the folder is not empty.
-        """
-        if workdir.exists() and any(workdir.iterdir()):
-            raise UsageProblem(
-                f"{workdir} is not empty.", hint="Name a new folder for the vault and its caches."
-            )
+        """Take a folder in which `create` has set up a vault."""
         self.corpus: Corpus = read_corpus(part)
         self.root = workdir / "vault"
         self.paths = Paths(
             home=workdir / "home", cache=workdir / "cache", hub_cache=workdir / "hub"
         )
         self._exports = workdir / "exports"
-        setup_vault(self.root, git=Git(self.root), import_from=None, on_note=lambda _: None)
+
+    @classmethod
+    def create(cls, part: Part, workdir: Path) -> Bench:
+        """Set up the vault.
+
+        Raises:
+            UsageProblem: the folder is not empty.
+            MlxbunError: the vault cannot be set up.
+        """
+        if workdir.exists() and any(workdir.iterdir()):
+            raise UsageProblem(
+                f"{workdir} is not empty.", hint="Name a new folder for the vault and its caches."
+            )
+        bench = cls(part, workdir)
+        setup_vault(bench.root, git=Git(bench.root), import_from=None, on_note=lambda _: None)
+        return bench
+
+    @property
+    def memory(self) -> Memory:
+        """The vault, opened anew."""
+        return open_memory(self.paths, self.root)
 
     def synthesize(
         self,
@@ -168,8 +196,21 @@ class Bench:
         file = self._exports / f"{conversations[0].id}-{len(conversations)}" / "conversations.json"
         with atomic_write(file) as target:
             target.write(json.dumps(export(conversations), ensure_ascii=False).encode())
+        sources = SourceOptions(exports=(file,))
+        return self.run(sources, model, on_event=on_event, cancelled=cancelled, clock=clock)
+
+    def run(
+        self,
+        sources: SourceOptions,
+        model: Callable[[], Model],
+        *,
+        on_event: Callable[[SynthesisEvent], None] = lambda _: None,
+        cancelled: Callable[[], bool] = lambda: False,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> SynthesisSummary:
+        """Run the pipeline over some sources."""
         return synthesize(
-            SynthesisOptions(sources=SourceOptions(paths=(file,))),
+            SynthesisOptions(sources=sources),
             vault_root=self.root,
             paths=self.paths,
             model=model,
@@ -178,13 +219,35 @@ class Bench:
             clock=clock,
         )
 
+    def chat(
+        self,
+        model: Callable[[], Model],
+        *,
+        rounds: int,
+        on_event: Callable[[SynthesisEvent], None] = lambda _: None,
+        cancelled: Callable[[], bool] = lambda: False,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ) -> tuple[int, int]:
+        """Let chats repeat what memory says, and return by how much the articles grew.
+
+        Returns:
+            Citations and sentences; both should be 0.
+        """
+        before = facts_and_sentences(self.memory.vault)
+        for turn in range(rounds):
+            write_chat(self.memory, turn, clock() + timedelta(minutes=turn))
+            sources = SourceOptions(sessions=self.paths.sessions_folder)
+            self.run(sources, model, on_event=on_event, cancelled=cancelled, clock=clock)
+        after = facts_and_sentences(self.memory.vault)
+        return after[0] - before[0], after[1] - before[1]
+
     def score(self) -> Score:
         """Measure the vault as it is."""
         return score(self.root, self.corpus, kept=self.paths.memory_folder, texts=self.texts())
 
     def texts(self) -> dict[tuple[str, str], str]:
         """Return the user turns of the corpus as they were stored, with placeholders."""
-        store = open_memory(self.paths, self.root).store
+        store = self.memory.store
         found: dict[tuple[str, str], str] = {}
         for source, message in self.corpus.user_texts:
             conversation = store.get(source)

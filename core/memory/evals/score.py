@@ -83,6 +83,8 @@ class Score:
     """Articles in the vault."""
     sentences: int
     """Sentences in its articles."""
+    unlabelled: int
+    """Sentences that state no labelled fact; not wrong, but a sign of noise if they are many."""
     talk: int
     """Entries on the pages in `Talk/`."""
 
@@ -141,6 +143,7 @@ def score(
         obeyed=tuple(_obeyed(pages, corpus)),
         articles=len(pages),
         sentences=sum(len(page.stated) for page in pages),
+        unlabelled=sum(_unlabelled(page) for page in pages),
         talk=sum(len(_ENTRY.findall(text)) for text in _talk(root)),
     )
 
@@ -169,6 +172,11 @@ def _wrong_merges(pages: Iterable[ScoredPage], corpus: Corpus) -> Iterator[str]:
     wanted = {fact.id: fact.article for fact in corpus.facts}
     for page in pages:
         yield from (f"{page.name}: {f}" for f in page.facts if wanted[f] != page.identity)
+
+
+def _unlabelled(page: ScoredPage) -> int:
+    labelled = {id(stated) for stated in page.facts.values()}
+    return sum(id(stated) not in labelled for stated in page.stated)
 
 
 def _split(pages: Iterable[ScoredPage]) -> Iterator[str]:

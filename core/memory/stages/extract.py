@@ -26,7 +26,8 @@ What is refused, one `Refusal` each: a message that is not a user turn of the qu
 does not stand in it; an order (`core.memory.stages.orders`), in the sentence or around the quote;
 words that the user pasted (code blocks, block quotes) unless the source is a note; a number or name
 that the user did not write in this conversation; a value that the quote does not have; markup,
-links, more than one line, or too much text. What is already in memory (an echo) is left out.
+links, more than one line, or too much text. What is already in memory (an echo) is left out, which
+is no refusal.
 Subjects and properties are brought to one form (`core.memory.stages.normal`); the date is that of
 the turn, whatever the sentence says.
 """
@@ -56,8 +57,6 @@ if TYPE_CHECKING:
     from core.memory.asking import Model
     from core.memory.turns import SourceConversation, Turn
 
-VERSION = 1
-"""Part of the key of kept answers: raised when questions or rules change."""
 MOST_FACTS = 24
 """Facts of one answer at most."""
 LONGEST_SENTENCE = 300
@@ -128,6 +127,10 @@ class _Refused(Exception):
     """A proposal breaks a rule; the message says which."""
 
 
+class _KnownAlready(Exception):
+    """A proposal repeats what is in memory; there is nothing to refuse and nothing to add."""
+
+
 def extract(
     passage: Passage,
     conversation: SourceConversation,
@@ -158,6 +161,8 @@ def extract(
                 fact = _checked(proposal, group, conversation, is_echo)
             except _Refused as problem:
                 refusals.append(_refusal(conversation, str(problem), proposal))
+            except _KnownAlready:
+                continue
             else:
                 facts.setdefault(fact.id, fact)
     return tuple(facts.values()), tuple(refusals)
@@ -297,6 +302,7 @@ def _checked(
 
     Raises:
         _Refused: it breaks a rule.
+        _KnownAlready: it came out of memory.
     """
     texts = _texts(proposal)
     turn = _user_turn(texts["message"], group)
@@ -391,7 +397,7 @@ def _check_words(
     if is_order(sentence) or is_order(quote):
         raise _Refused("it is an order, not a fact")
     if is_echo(sentence) or is_echo(quote):
-        raise _Refused("it came out of memory")
+        raise _KnownAlready
     places = list(_places(quote, turn.text))
     if places and all(is_injection(paragraph) or is_order(line) for paragraph, line in places):
         raise _Refused("the quote stands in an order to the assistant")

@@ -189,7 +189,7 @@ def test_links_both_ways(fresh_environ: Environ, vault: Path) -> None:
     ]
     found = _json(fresh_environ, "links", "ada")
     assert (found["outbound"], found["inbound"]) == (["Lyon"], ["Lyon"])
-    assert found["broken"] == ["Computing"]
+    assert found["unresolved"] == ["Computing"]
 
 
 def test_tab_offers_articles_and_anchors(fresh_environ: Environ, vault: Path) -> None:
