@@ -165,7 +165,7 @@ def test_instructions_and_environment_are_context(tmp_path: Path) -> None:
         tmp_path,
         _meta("c1"),
         _item("developer", "Be a coder."),
-        _item("user", "# AGENTS.md instructions for /x\n<INSTRUCTIONS>\nI am bold\n</INSTRUCTIONS>"),
+        _item("user", "# AGENTS.md instructions\n<INSTRUCTIONS>\nI am bold\n</INSTRUCTIONS>"),
         _item("user", "<environment_context>\n<cwd>/x</cwd>\n</environment_context>"),
         _item("user", "I like tea."),
         {"timestamp": AT, "type": "event_msg",
@@ -175,7 +175,7 @@ def test_instructions_and_environment_are_context(tmp_path: Path) -> None:
          "payload": {"type": "function_call", "name": "shell", "arguments": '{"a": 1}'}},
         {"timestamp": AT, "type": "response_item",
          "payload": {"type": "function_call_output", "output": "done"}},
-        _item("user", "# Context from my IDE setup:\nopen: x.py\n## My request for Codex:\nI cycle."),
+        _item("user", "# Context from my IDE setup:\nx.py\n## My request for Codex:\nI cycle."),
     )  # fmt: skip
     roles = [role for role, _ in _said(found)]
     assert [text for role, text in _said(found) if role == "user"] == ["I like tea.", "I cycle."]
