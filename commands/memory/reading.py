@@ -22,8 +22,10 @@ from commands.memory.options import (
 from core.errors import NotFound
 
 if TYPE_CHECKING:
+    from commands._shared.console import Console
     from commands._shared.session import Session
-    from core.memory.article import Section
+    from core.memory.opening import Memory
+    from core.memory.parts import Section
     from core.memory.search.index import Hit
     from core.memory.vault import Page
 
@@ -115,9 +117,29 @@ def read(
     if page.warning:
         console.note(page.warning)
     if json:
-        console.json({"name": page.name, "path": page.path, "text": page.text})
+        console.json(_page_json(page.name, page.path, page.text))
     else:
         console.document(memory.vault.raw(page))
+
+
+def _read_as_of(memory: Memory, article: str, day: str, console: Console) -> None:
+    """Print an article as it was at the end of a day."""
+    from core.memory.history import read_as_of
+    from core.memory.vault import name_of
+
+    found = read_as_of(memory.git, memory.path_of(article), day)
+    if console.json_mode:
+        commit = found.commit.hash
+        name = name_of(found.path)
+        console.json(_page_json(name, found.path, found.text, as_of=day, commit=commit))
+    else:
+        console.document(found.text.encode())
+
+
+def _page_json(
+    name: str, path: str, text: str, *, as_of: str | None = None, commit: str | None = None
+) -> dict[str, Any]:
+    return {"name": name, "path": path, "text": text, "as_of": as_of, "commit": commit}
 
 
 def toc(
@@ -203,17 +225,16 @@ def links(
     json: JsonOption = False,
 ) -> None:
     """Show the articles that an article links to, and those that link to it."""
+    from core.memory.graph import links_of
+
     session: Session = context.obj
     console = session.console(json=json)
-    found = opened(context, vault).links(article)
+    memory = opened(context, vault)
+    found = links_of(memory.vault, article)
     if json:
-        console.json(
-            {
-                "name": found.name,
-                "outbound": list(found.outbound),
-                "inbound": list(found.inbound),
-            }
-        )
+        console.json(asdict(found))
         return
-    lines = [*(f"-> {name}" for name in found.outbound), *(f"<- {name}" for name in found.inbound)]
+    outbound = [*found.outbound, *found.reference]
+    lines = [*(f"-> {name}" for name in outbound), *(f"<- {name}" for name in found.inbound)]
+    lines += [f"-> {name} (no such article)" for name in found.unresolved]
     names_shown(console, lines, f"{found.name} has no links.")

@@ -347,7 +347,7 @@ def _with_block(text: str, at: int, block: str) -> str:
     """Insert a block where a line begins, with blank lines around it."""
     ending = lines.newline(text)
     before = text[_bom(text) : at]
-    if not before.strip():
+    if not before:
         lead = ""
     elif not before.endswith("\n"):
         lead = ending * 2

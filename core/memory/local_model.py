@@ -12,7 +12,7 @@ import json
 import re
 import threading
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from core.engine.events import Finished, TextDelta
 from core.engine.request import (
@@ -31,8 +31,8 @@ from core.memory.rules import RulesModel
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from core.engine.engine import Engine
     from core.engine.generation import Generation
+    from core.engine.info import EngineStats, ModelInfo
     from core.memory.asking import Model, Question
     from core.paths import Paths
     from core.progress import OnProgress
@@ -62,10 +62,27 @@ _SECOND = SamplingParams(temperature=0.3, top_p=0.9, seed=1)
 """For the second try after an answer that is not JSON; seeded, so it is the same in every run."""
 
 
-class LocalModel:
+class Answering(Protocol):
+    """What is used of an engine."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """The model in memory."""
+        ...
+
+    def submit(self, request: GenerationRequest) -> Generation:
+        """Accept a request."""
+        ...
+
+    def stats(self) -> EngineStats:
+        """Return the counters of this moment."""
+        ...
+
+
+class EngineModel:
     """A `core.memory.asking.Model` over an engine."""
 
-    def __init__(self, engine: Engine, *, opened: ExitStack | None = None) -> None:
+    def __init__(self, engine: Answering, *, opened: ExitStack | None = None) -> None:
         """Ask an engine.
 
         Args:
@@ -143,11 +160,11 @@ class LocalModel:
         return "".join(text)
 
     def _require_room(self, generation: Generation) -> None:
-        if self._engine.max_context - generation.prompt_tokens < _LEAST_ANSWER:
+        if self._engine.stats().max_context - generation.prompt_tokens < _LEAST_ANSWER:
             raise self._too_long(generation)
 
     def _too_long(self, generation: Generation) -> ContextTooLong:
-        limit = self._engine.max_context
+        limit = self._engine.stats().max_context
         return ContextTooLong(
             f"A question of {generation.prompt_tokens} tokens and its answer are too long for "
             f"the model (context: {limit} tokens; answers: {_ANSWER_TOKENS} at most)",
@@ -205,6 +222,7 @@ def open_model(
     on_progress: OnProgress,
     on_note: Callable[[str], None],
     on_wait: Callable[[str], None] | None = None,
+    leased: bool = False,
 ) -> Model:
     """Open the model of a synthesis, and hold the accelerator until it is closed.
 
@@ -216,6 +234,7 @@ def open_model(
         on_progress: hears of downloads.
         on_note: hears one sentence at a time of what is worth knowing.
         on_wait: called with who holds the accelerator, once for each; None: not to wait.
+        leased: whether the caller holds the accelerator already.
 
     Raises:
         AlreadyRunning: the accelerator is in use, and it was not to be waited for.
@@ -228,7 +247,8 @@ def open_model(
 
     with ExitStack() as stack:
         what = "mlxbun memory synthesize"
-        stack.enter_context(hold_lease(paths.lease_file, what=what, on_wait=on_wait))
+        if not leased:
+            stack.enter_context(hold_lease(paths.lease_file, what=what, on_wait=on_wait))
         engine = stack.enter_context(
             open_engine(
                 name,
@@ -239,5 +259,5 @@ def open_model(
                 on_note=on_note,
             )
         )
-        return LocalModel(engine, opened=stack.pop_all())
+        return EngineModel(engine, opened=stack.pop_all())
     raise AssertionError("unreachable")

@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.errors import BadRequest
+from core.errors import BadRequest, MlxbunError, NotFound
 from core.memory.redact.key import private_folder
 from core.memory.vault import Vault, open_vault
 from core.paths import expanded
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from core.paths import Paths
 
 _ID = re.compile(r"[0-9a-f]{16}")
+_RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-z]{4}")
 
 
 def _silent(_note: str) -> None:
@@ -76,6 +77,35 @@ class Memory:
         from core.memory.store import ConversationStore
 
         return ConversationStore(self.folder, key=vault_key(self.root), on_note=self.on_note)
+
+    def path_of(self, name: str) -> str:
+        """Return the path of a page, relative to the vault; also of one that was deleted.
+
+        Raises:
+            BadRequest: the name cannot be one.
+            NotFound: there never was such a page; the hint has names like it.
+        """
+        from core.memory.history import history
+        from core.memory.names import checked_name
+        from core.memory.vault import path_of
+
+        try:
+            return self.vault.find(name)
+        except NotFound:
+            path = path_of(checked_name(name))
+            if self.git.is_top_level() and history(self.git, path, 1):
+                return path
+            raise
+
+    def is_run(self, word: str) -> bool:
+        """Return whether a word is the id of a run, and no article has it as its name."""
+        if not _RUN.fullmatch(word):
+            return False
+        try:
+            self.vault.find(word)
+        except MlxbunError:
+            return True
+        return False
 
 
 def vault_root(paths: Paths, vault: Path | None = None) -> Path:

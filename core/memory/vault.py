@@ -179,6 +179,15 @@ class Vault:
         """
         return page.text.encode() if page.valid else self._bytes(page.path, LARGEST_PAGE)[0]
 
+    def data(self, path: str, *, limit: int) -> bytes:
+        """Return the bytes of a file, at most so many, by its path in the vault.
+
+        Raises:
+            NotFound: there is none, or it is not a regular file.
+            StoreCorrupt: the file cannot be read.
+        """
+        return self._bytes(path, limit)[0]
+
     def aliases(self, name: str) -> tuple[str, ...]:
         """Return title and aliases of an article; none if it cannot be read."""
         path = path_of(name)
@@ -207,10 +216,12 @@ class Vault:
     def _bytes(self, path: str, limit: int) -> tuple[bytes, os.stat_result]:
         """Return the beginning of a file: at most `limit` bytes, and what it is."""
         try:
-            with os.fdopen(self._open(path), "rb") as file:
-                info = os.fstat(file.fileno())
-                if not stat.S_ISREG(info.st_mode):
-                    raise NotFound(f"{path} is not a regular file.")
+            descriptor = self._open(path)
+            info = os.fstat(descriptor)
+            if not stat.S_ISREG(info.st_mode):
+                os.close(descriptor)  # Python makes no file of a folder
+                raise NotFound(f"{path} is not a regular file.")
+            with os.fdopen(descriptor, "rb") as file:
                 return file.read(limit), info
         except OSError as error:
             raise _read_failure(path, error) from error

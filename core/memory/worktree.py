@@ -9,9 +9,12 @@ import errno
 import hashlib
 import os
 import stat
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from core.errors import BadRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -82,7 +85,7 @@ def read_content(root: Path, path: str) -> Content | None:
     Raises:
         Unreadable: it is too large, or may not be read.
     """
-    if _leads_through_link(root, Path(path).parent):
+    if leads_through_link(root, path):
         return None
     try:
         about = os.lstat(root / path)
@@ -109,8 +112,9 @@ def _read(file: Path) -> Content | None:
     return Content(data=data, mode="100755" if about.st_mode & stat.S_IXUSR else "100644")
 
 
-def _leads_through_link(root: Path, folder: Path) -> bool:
-    return any((root / each).is_symlink() for each in (folder, *folder.parents))
+def leads_through_link(root: Path, path: str) -> bool:
+    """Return whether a folder on the way to a file of the vault is a symbolic link."""
+    return any((root / folder).is_symlink() for folder in Path(path).parents)
 
 
 def scan(git: Git, files: Mapping[str, TreeEntry], *, absent: frozenset[str] = frozenset()) -> Scan:
@@ -158,3 +162,23 @@ def _listed(git: Git) -> tuple[str, ...]:
     printed = git.run("ls-files", "-z", "--others", "--exclude-standard", *also, index=nothing)
     paths = (os.fsdecode(path) for path in printed.split(b"\0") if path)
     return tuple(path for path in paths if not path.endswith("/"))
+
+
+def checked_path(path: str) -> str:
+    """Return a path within the vault as it was given.
+
+    Raises:
+        BadRequest: it leads out of the vault, or into git's own files.
+    """
+    parts = path.split("/")
+    if any(part in ("", ".", "..") or _is_gits(part) for part in parts) or "\0" in path:
+        raise BadRequest(f"{path!r} is not a path of a file in the vault.", field="path")
+    return path
+
+
+def _is_gits(part: str) -> bool:
+    """Return whether a file system may take a name for `.git`, or git reads settings there."""
+    # Letters that HFS+ ignores are of the category Cf; NTFS ignores trailing dots and spaces.
+    plain = "".join(each for each in part if unicodedata.category(each) != "Cf").casefold()
+    plain = plain.rstrip(". ")
+    return plain in (".git", "git~1", ".gitattributes", ".gitmodules")

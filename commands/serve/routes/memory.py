@@ -1,11 +1,13 @@
-"""`/api/memory/*`: the vault as programs read it; `GET /v1/memory/synthesize`: a run that writes it.
+"""`/api/memory/*`: what is in the vault; `GET /v1/memory/synthesize`: a run that writes it.
 
 A vault that is not there is an answer with status 200, as clients of the reference expect it.
 """
 
 from __future__ import annotations
 
+import ipaddress
 import sqlite3
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from litestar import Request, Response, get, post
@@ -16,20 +18,18 @@ from commands.serve.routes.answer import StreamedAnswer
 from commands.serve.routes.api import as_json, problem, read_fields, refused
 from commands.serve.sse import EventStream
 from commands.serve.wire import memory as wire
-from commands.serve.wire.api import ApiProblem
+from commands.serve.wire.api import ApiProblem, clean
 from commands.serve.wire.memory_bodies import (
     article_body,
-    diff_body,
     history_body,
     init_body,
-    links_body,
     search_body,
     status_body,
 )
-from core.errors import MlxbunError, VaultMissing
+from core.errors import MlxbunError, NotFound, VaultMissing
 from core.memory.opening import root_for_program, vault_root
 from core.memory.status import vault_status
-from core.memory.vault import open_vault
+from core.memory.vault import name_of, open_vault
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +45,7 @@ _UNREADABLE = 503
 # What browsers send with requests that nobody has made yet.
 _AHEAD = ("sec-purpose", "purpose", "x-purpose", "x-moz")
 _EARLY = ("prefetch", "prerender", "preview")
+_ONLY_LOOPBACK = "Ask for this at 127.0.0.1 or localhost."
 _LEAVING_OUT = "Nothing is done for a request that is made in advance."
 
 
@@ -88,9 +89,7 @@ async def search(request: Request[Any, Any, Any]) -> Response[bytes]:
 async def show_article(request: Request[Any, Any, Any]) -> Response[bytes]:
     """Return an article and its structure."""
     query = request.query_params
-    return await _read(
-        request, lambda memory: article_body(memory.vault.read(wire.name_of(query)))
-    )
+    return await _read(request, lambda memory: article_body(memory.vault.read(wire.name_of(query))))
 
 
 @get(
@@ -100,7 +99,16 @@ async def show_article(request: Request[Any, Any, Any]) -> Response[bytes]:
 async def show_links(request: Request[Any, Any, Any]) -> Response[bytes]:
     """List the articles that an article links to, and those that link to it."""
     query = request.query_params
-    return await _read(request, lambda memory: links_body(memory.links(wire.name_of(query))))
+
+    def read(memory: Memory) -> wire.MemoryLinks:
+        from core.memory.graph import links_of
+
+        found = links_of(memory.vault, wire.name_of(query))
+        return wire.MemoryLinks(
+            name=found.name, outbound=list(found.outbound), inbound=list(found.inbound)
+        )
+
+    return await _read(request, read)
 
 
 @get(
@@ -112,7 +120,8 @@ async def show_history(request: Request[Any, Any, Any]) -> Response[bytes]:
     query = request.query_params
 
     def read(memory: Memory) -> wire.MemoryHistory:
-        return history_body(memory, wire.name_of(query), limit=wire.limit_of(query))
+        name, limit = wire.name_of(query), wire.limit_of(query)
+        return _history(memory, name, limit)
 
     return await _read(request, read)
 
@@ -126,7 +135,7 @@ async def show_diff(request: Request[Any, Any, Any]) -> Response[bytes]:
     query = request.query_params
 
     def read(memory: Memory) -> wire.MemoryDiff:
-        return diff_body(memory, wire.name_of(query), wire.revision_of(query))
+        return _diff(memory, wire.name_of(query), wire.revision_of(query))
 
     return await _read(request, read)
 
@@ -152,6 +161,8 @@ async def synthesize(request: Request[Any, Any, Any]) -> Response[Any]:
     serving: Serving = request.app.state.serving
     if _is_early(request):
         return problem(_LEAVING_OUT, 503)
+    if not _is_loopback(request):
+        return problem(_ONLY_LOOPBACK, 403)
     dry, drain = wire.dry_of(request.query_params), serving.options.drain
 
     def work(tell: Callable[[list[bytes]], None], cancelled: Callable[[], bool]) -> None:
@@ -187,13 +198,31 @@ async def _answer(serving: Serving, work: Callable[[], msgspec.Struct]) -> Respo
         return problem(f"The vault cannot be read: {error}.", _UNREADABLE)
 
 
+def _history(memory: Memory, name: str, limit: int) -> wire.MemoryHistory:
+    from core.memory.history import history
+
+    path = memory.vault.find(name)
+    is_git = memory.git.is_top_level()
+    versions = history(memory.git, path, limit) if is_git else ()
+    return history_body(name_of(path), versions, is_git=is_git)
+
+
+def _diff(memory: Memory, name: str, revision: str) -> wire.MemoryDiff:
+    from core.memory.history import diff
+
+    path = memory.vault.find(name)
+    if not memory.git.is_top_level():
+        raise NotFound("The vault is not a git repository.")
+    found = diff(memory.git, path, revision)
+    return wire.MemoryDiff(name=clean(name_of(path)), rev=found.commit.hash, diff=clean(found.text))
+
+
 def _set_up(serving: Serving, path: str | None) -> wire.MemoryInit:
-    from core.memory.git import Git
     from core.memory.setup import setup_vault
 
     paths = serving.options.paths
     root = vault_root(paths) if path is None else root_for_program(path, paths)
-    result = setup_vault(root, git=Git(root), on_note=lambda _line: None)
+    result = setup_vault(root, on_note=lambda _line: None)
     return init_body(result, vault_status(open_vault(root)))
 
 
@@ -205,22 +234,44 @@ def _synthesize(
     dry: bool,
 ) -> None:
     """Run the pipeline with the model that is served."""
+    from core.memory.events import StageProgress
     from core.memory.pipeline import SynthesisOptions
     from core.memory.pipeline import synthesize as run
+    from core.memory.sources.find import SourceOptions
 
-    options = serving.options
+    options, last = serving.options, 0
 
     def hear(event: SynthesisEvent) -> None:
+        nonlocal last
+        if isinstance(event, StageProgress):  # a message for each percent, not for each item
+            share, last = last, 100 * event.done // max(event.total, 1)
+            if share == last:
+                return
         tell(wire.event_message(event))
 
+    sources = SourceOptions(sessions=options.paths.sessions_folder)
     run(
-        SynthesisOptions(dry_run=dry),
+        SynthesisOptions(sources=sources, dry_run=dry),
         vault_root=vault_root(options.paths),
         paths=options.paths,
         model=lambda: options.memory_model(serving.engine),
         on_event=hear,
         cancelled=cancelled,
+        clock=lambda: datetime.now(UTC).astimezone(),
     )
+
+
+def _is_loopback(request: Request[Any, Any, Any]) -> bool:
+    """Return whether a request comes by a loopback address.
+
+    Only there do browsers name the site that sends a GET (`Sec-Fetch-Site`) over plain HTTP; this
+    GET writes, so a page of another site must not be able to send it.
+    """
+    client = request.client
+    try:
+        return client is not None and ipaddress.ip_address(client.host).is_loopback
+    except ValueError:
+        return False
 
 
 def _is_early(request: Request[Any, Any, Any]) -> bool:

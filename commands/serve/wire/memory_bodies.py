@@ -13,8 +13,11 @@ from core.memory.article import parse
 from core.memory.structure import structure
 
 if TYPE_CHECKING:
-    from core.memory.article import Article
-    from core.memory.article import Infobox as Box
+    from collections.abc import Sequence
+
+    from core.memory.history import Version
+    from core.memory.parts import Article
+    from core.memory.parts import Infobox as Box
     from core.memory.search.index import SearchResult
     from core.memory.setup import SetupResult
     from core.memory.status import VaultStatus
@@ -74,6 +77,22 @@ def search_body(found: SearchResult) -> wire.MemorySearch:
                 article=hit.article, anchor=hit.anchor or "", line=hit.line, excerpt=hit.excerpt
             )
             for hit in found.hits
+        ],
+    )
+
+
+def history_body(name: str, versions: Sequence[Version], *, is_git: bool) -> wire.MemoryHistory:
+    """Return the body of a history."""
+    return wire.MemoryHistory(
+        name=clean(name),
+        is_git_repo=is_git,
+        entries=[
+            wire.HistoryEntry(
+                hash=version.commit.hash,
+                date=version.commit.date,
+                subject=clean(version.commit.subject),
+            )
+            for version in versions
         ],
     )
 

@@ -19,8 +19,14 @@ def _words(words: tuple[str, ...]) -> str:
 _LEAD = re.compile(
     rf"(?:(?:{_words(LEADS)})\b[\s,:!–—-]+|(?:{_words(COLON_LEADS)})[ ]?[,:–—-]\s*)", re.IGNORECASE
 )
-_PERSON = r"(?:i|we|she|he|they|it|my|our|the|i'm|i’m|we're|we’re|i've|i’ve)\b"
-_ASKING = r"(?:what|how|where|why|who|can|could|should|would|is|are|do|does|any|please)\b"
+_WHEN = re.compile(
+    r"(?:As of|Since|Starting|Beginning|From|In|On|Last|This|Next|Every|For|At|After|Until|By"
+    r"|During|Yesterday|Today|Recently|Currently|Right now|These days|Lately)\b[^,.]{0,40}, "
+)
+_PERSON = (
+    r"(?:i|we|she|he|they|it|my|our|the|i['’](?:m|ve|ll)|we['’](?:re|ve|ll)|there|this|that)\b"
+)
+_ASKING = r"(?:what|how|why|can|could|should|would|is|are|do|does|any|please)\b"
 _CLAUSE = re.compile(
     rf"(?i:,? (?:and|but|so|while|whereas) (?={_PERSON}))"
     r"|(?i:,? (?:because|although|though|which means|so that) )"
@@ -75,7 +81,7 @@ def _plain(raw: str) -> str:
 
 def _without_leads(text: str) -> str:
     for _ in range(3):
-        found = _LEAD.match(text)
+        found = _LEAD.match(text) or _WHEN.match(text)
         if found is None:
             return text
         text = text[found.end() :]

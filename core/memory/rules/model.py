@@ -16,7 +16,9 @@ from core.memory.rules.choices import (
     wikify,
 )
 from core.memory.rules.clauses import clauses
-from core.memory.rules.english import Scope, Statement, find_project, statements
+from core.memory.rules.english import statements
+from core.memory.rules.statement import Scope, Statement
+from core.memory.rules.subjects import find_project
 from core.memory.rules.tongues import foreign_statements
 from core.memory.stages.extract import MOST_FACTS, without_pasted
 from core.memory.stages.orders import is_order

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.memory.rules.english import Statement, category_of
+from core.memory.rules.statement import Statement, category_of
 from core.memory.stages.normal import USER
 
 if TYPE_CHECKING:
@@ -106,6 +106,38 @@ _GERMAN = (
         kind="thing",
     ),
     _rule(
+        r"(?i:ich bin) (?P<v>(?:Vegetarier|Veganer)(?:in)?|vegetarisch|vegan)$",
+        "diet",
+        "Der Nutzer ist {v}",
+    ),
+    _rule(
+        r"(?i:ich bin) (?:von Beruf |eine? )?(?P<v>[A-ZÄÖÜ][^,;.]{2,60}?)(?: von Beruf)?$",
+        "role",
+        "Der Nutzer ist {v}",
+    ),
+    _rule(
+        rf"{_N} ist (?:jetzt |nun )?"
+        r"(?P<v>(?:unsere?|meine?|die|der)(?: neue[rn]?)? [A-ZÄÖÜ][^,;.]{2,60}?)$",
+        "role",
+        "{s} ist {v}",
+    ),
+    _rule(
+        rf"(?i:wir) (?:deployen|releasen|treffen uns|veröffentlichen)(?: immer| jetzt)? {_V}$",
+        "schedule",
+        "Das Team hat als Termin: {v}",
+    ),
+    _rule(
+        rf"(?i:wir haben) (?P<p>[^,;.]{{3,40}}?) (?:in|auf) {_V} (?:umbenannt|verschoben)$",
+        "{p}",
+        "Das Team hat {p} geändert: {v}",
+    ),
+    _rule(
+        rf"(?i:wir haben uns für) {_V} entschieden$",
+        "decision",
+        "Das Team hat sich für {v} entschieden",
+        exclusive=False,
+    ),
+    _rule(
         rf"(?i:mein|meine|unser|unsere) (?P<p>[\wäöüß-]{{3,30}}) (?:ist|heißt) {_V}$",
         "{p}",
         "Vom Nutzer: {p} ist {v}",
@@ -138,6 +170,17 @@ _CHINESE = (
         rf"我们{_C}{{0,6}}?(?:使用|采用|用)(?:的是)?(?P<v>{_C}{{1,20}})$",
         "uses",
         "用户的团队使用{v}",
+        exclusive=False,
+    ),
+    _rule(
+        rf"我们(?P<v>(?:每|在)?{_C}{{1,10}}?(?:开会|发布|部署|上线))$",
+        "schedule",
+        "用户的团队{v}",
+    ),
+    _rule(
+        rf"我们(?:决定|选择)了?(?P<v>{_C}{{1,24}})$",
+        "decision",
+        "用户的团队决定{v}",
         exclusive=False,
     ),
     _rule(
@@ -267,6 +310,12 @@ _JAPANESE = (
         "name",
         "{s}は{v}になった",
         kind="thing",
+    ),
+    _rule(
+        rf"{_ME}(?P<v>{_J}{{1,20}}?を{_J}{{1,12}}?)(?:います|いる)$",
+        "habits",
+        "ユーザーは{v}いる",
+        exclusive=False,
     ),
     _rule(rf"{_JS}は(?P<v>{_J}{{1,20}}?)(?:です|だ|である)$", "is", "{s}は{v}", kind="thing"),
 )

@@ -100,10 +100,11 @@ def read(root: Path, path: str) -> Content | str:
         descriptor = os.open(root / path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     except OSError as problem:
         return f"{path} cannot be read: {problem.strerror}."
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
+        os.close(descriptor)  # Python makes no file of a folder
+        return f"{path} is not a regular file."
     with os.fdopen(descriptor, "rb") as file:
-        status = os.fstat(descriptor)
-        if not stat.S_ISREG(status.st_mode):
-            return f"{path} is not a regular file."
         if status.st_size > LARGEST_PAGE:
             size, limit = format_bytes(status.st_size), format_bytes(LARGEST_PAGE)
             return f"{path} has {size}; pages of up to {limit} are searched."

@@ -62,6 +62,11 @@ def shares_word(quote: str, text: str) -> bool:
     return bool(_content(folded(quote)) & _content(folded(text)))
 
 
+def content_words(text: str) -> frozenset[str]:
+    """Return the stems of the longer words of a text, its numbers, and pairs of CJK characters."""
+    return _content(folded(text))
+
+
 def folded(text: str) -> str:
     """Return a text as it is compared: NFKC, without case and accents, whitespace collapsed."""
     plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold())
@@ -69,18 +74,22 @@ def folded(text: str) -> str:
     return collapsed(unicodedata.normalize("NFC", kept).replace("’", "'"))
 
 
+def _tokens(text: str) -> list[str]:
+    """Return the words of a text; a run of CJK characters is one."""
+    return _WORD.findall(_CJK.sub(r" \g<0> ", text))
+
+
 def _names(text: str, *, everywhere: bool = False) -> list[str]:
     """Return the capitalized words; the first of a sentence only if asked for."""
     found = []
-    for number, match in enumerate(_WORD.finditer(text)):
-        word = match.group()
+    for number, word in enumerate(_tokens(text)):
         if (number or everywhere) and word[0].isupper() and word.casefold() not in _OURS:
             found.append(word)
     return found
 
 
 def _words(plain: str) -> frozenset[str]:
-    words = set(_WORD.findall(plain))
+    words = set(_tokens(plain))
     words.update(part for word in tuple(words) for part in re.split(r"['.&-]", word) if part)
     return frozenset(words | {_stem_of(word) for word in words})
 
@@ -100,7 +109,7 @@ def _stem_of(word: str) -> str:
 def _content(plain: str) -> frozenset[str]:
     """Return the stems of the longer words, numbers, and the pairs of CJK characters."""
     found = set()
-    for word in _WORD.findall(plain):
+    for word in _tokens(plain):
         if word[0].isdigit():
             found.add(word)
         elif len(word) >= _STEM and word not in _FREE and not _CJK.match(word):

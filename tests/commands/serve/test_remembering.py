@@ -47,9 +47,7 @@ async def _all(frames: AsyncGenerator[bytes, None]) -> bytes:
 
 
 WHOLE = b"data: 1\n\ndata: 2\n\ndata: 3\n\ndata: [DONE]\n\n"
-STOPPED = (
-    b'data: {"type":"error","message":"The run was stopped. The vault is as it was."}\n\n'
-)
+STOPPED = b'data: {"type":"error","message":"The run was stopped. The vault is as it was."}\n\n'
 
 
 def test_a_later_client_follows_the_first_from_the_beginning() -> None:

@@ -1,7 +1,5 @@
 """Where sentences end."""
 
-# ruff: noqa: RUF001 - the stops of several scripts
-
 from __future__ import annotations
 
 import pytest
