@@ -440,6 +440,19 @@ def memory_models(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
     yield from models(ctx, incomplete)
 
 
+def memory_eval_models(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
+    """Yield the models that `memory eval` measures."""
+    yield "oracle", "Knows the labels of the corpus."
+    yield "noisy", "The same, with mistakes."
+    yield from memory_models(ctx, incomplete)
+
+
+def memory_parts() -> Iterator[Candidate]:
+    """Yield the parts of the corpus of `memory eval`."""
+    yield "project", "An invented project over several months."
+    yield "unseen", "Conversations for which no rules were written."
+
+
 def memory_scopes() -> Iterator[Candidate]:
     """Yield what a search of the memory vault covers."""
     yield "all", "Articles and documentation."

@@ -129,9 +129,11 @@ def link(
             answer, refused = proposal(model, question, article.article, cancelled=cancelled)
             refusals += refused
             chosen = _chosen(article, places, answer, refusals)
-            article, refused = _with_links(article, chosen)  # noqa: PLW2901 - the next version
-            refusals += refused
-        linked.append(article)
+            with_links, failed = _with_links(article, chosen)
+            refusals += failed
+            linked.append(with_links)
+        else:
+            linked.append(article)
     return tuple(linked), tuple(refusals)
 
 

@@ -112,11 +112,9 @@ def wikify(
         question = _question(boxed, related)
         if question is not None:
             answer, refused = proposal(model, question, article.article, cancelled=cancelled)
-            refusals += refused
-            boxed, refused = _with_order(boxed, answer)
-            refusals += refused
-            boxed, refused = _with_see_also(boxed, related, answer)
-            refusals += refused
+            boxed, disordered = _with_order(boxed, answer)
+            boxed, unrelated = _with_see_also(boxed, related, answer)
+            refusals += [*refused, *disordered, *unrelated]
         done.append(boxed)
     return tuple(done), tuple(refusals)
 
