@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import NotFound, StoreCorrupt, UsageProblem, VaultMissing
 from core.memory.article import parse
-from core.memory.names import REFERENCE, SUFFIX, checked_name, name_key
+from core.memory.names import REFERENCE, SUFFIX, checked_name, is_name, name_key
 from core.units import format_bytes
 
 if TYPE_CHECKING:
@@ -107,14 +107,13 @@ class Vault:
         )
 
     def entries(self, folder: str) -> Iterator[os.DirEntry[str]]:
-        """Yield the pages right inside of a folder: regular files, `.md`, names in UTF-8."""
+        """Yield the pages right inside of a folder: regular files with a valid name and `.md`."""
         if not _is_folder(self.root / folder):
             return
         with os.scandir(self.root / folder) as found:
             for entry in found:
-                name = entry.name
-                visible = name.endswith(SUFFIX) and not name.startswith(".")
-                if visible and _is_unicode(name) and entry.is_file(follow_symlinks=False):
+                named = entry.name.endswith(SUFFIX) and is_name(entry.name.removesuffix(SUFFIX))
+                if named and entry.is_file(follow_symlinks=False):
                     yield entry
 
     def find(self, name: str) -> str:
@@ -315,11 +314,3 @@ def _is_folder(path: Path) -> bool:
         return stat.S_ISDIR(path.lstat().st_mode)
     except (OSError, ValueError):
         return False
-
-
-def _is_unicode(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
