@@ -34,7 +34,7 @@ _IBAN_LENGTHS = {
 }  # fmt: skip
 """Source: SWIFT's IBAN registry."""
 PHONE = re.compile(
-    r"(?<![\w+.:/=&#-])(?P<prefix>\+|00)"
+    r"(?<![\w+./&#-])(?P<prefix>\+|(?<![:=])00)"
     r"(?P<rest>[1-9]\d{0,14}(?:[ \u00a0./-]{0,2}\(?\d{1,13}\)?){0,7})"
     r"(?![\w])(?![.,:%]\d)"
 )
