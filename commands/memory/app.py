@@ -6,6 +6,7 @@ import typer
 
 from commands._shared.verb import Verb, VerbGroup
 from commands.memory.evaluating import evaluate
+from commands.memory.forgetting import forget
 from commands.memory.mcp import mcp
 from commands.memory.past import blame, diff, history, revert, why
 from commands.memory.reading import links, list_, read, search, section, toc
@@ -33,6 +34,7 @@ for verb in (
     blame,
     why,
     revert,
+    forget,
     open_,
     doctor,
     ingest,

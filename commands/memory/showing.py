@@ -52,11 +52,12 @@ def show_summary(summary: SynthesisSummary, console: Console) -> None:
     if console.json_mode:
         console.event({"event": "done", **asdict(summary)})
         return
-    if summary.run:
-        console.note(summary.note)
-        console.record(_done(summary))
-    else:  # what it said is a note of the plan already
+    if not summary.run:  # what it says was a note of the plan already
         console.record(_planned(summary))
+        return
+    console.note(summary.note)
+    if summary.conversations:
+        console.record(_done(summary))
 
 
 def show_ingested(result: IngestResult, console: Console) -> None:

@@ -12,7 +12,7 @@ import json
 import re
 import threading
 from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from core.engine.events import Finished, TextDelta
 from core.engine.request import (
@@ -31,8 +31,8 @@ from core.memory.rules import RulesModel
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
-    from core.engine.engine import Engine
     from core.engine.generation import Generation
+    from core.engine.info import EngineStats, ModelInfo
     from core.memory.asking import Model, Question
     from core.paths import Paths
     from core.progress import OnProgress
@@ -62,10 +62,27 @@ _SECOND = SamplingParams(temperature=0.3, top_p=0.9, seed=1)
 """For the second try after an answer that is not JSON; seeded, so it is the same in every run."""
 
 
-class LocalModel:
+class Answering(Protocol):
+    """What is used of an engine."""
+
+    @property
+    def info(self) -> ModelInfo:
+        """The model in memory."""
+        ...
+
+    def submit(self, request: GenerationRequest) -> Generation:
+        """Accept a request."""
+        ...
+
+    def stats(self) -> EngineStats:
+        """Return the counters of this moment."""
+        ...
+
+
+class EngineModel:
     """A `core.memory.asking.Model` over an engine."""
 
-    def __init__(self, engine: Engine, *, opened: ExitStack | None = None) -> None:
+    def __init__(self, engine: Answering, *, opened: ExitStack | None = None) -> None:
         """Ask an engine.
 
         Args:
@@ -143,11 +160,11 @@ class LocalModel:
         return "".join(text)
 
     def _require_room(self, generation: Generation) -> None:
-        if self._engine.max_context - generation.prompt_tokens < _LEAST_ANSWER:
+        if self._engine.stats().max_context - generation.prompt_tokens < _LEAST_ANSWER:
             raise self._too_long(generation)
 
     def _too_long(self, generation: Generation) -> ContextTooLong:
-        limit = self._engine.max_context
+        limit = self._engine.stats().max_context
         return ContextTooLong(
             f"A question of {generation.prompt_tokens} tokens and its answer are too long for "
             f"the model (context: {limit} tokens; answers: {_ANSWER_TOKENS} at most)",
@@ -242,5 +259,5 @@ def open_model(
                 on_note=on_note,
             )
         )
-        return LocalModel(engine, opened=stack.pop_all())
+        return EngineModel(engine, opened=stack.pop_all())
     raise AssertionError("unreachable")

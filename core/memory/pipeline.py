@@ -10,16 +10,15 @@ finds their facts in the ledger and writes nothing twice.
 from __future__ import annotations
 
 import hashlib
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
-from core.errors import NotFound, StoreCorrupt, UsageProblem, VaultBusy, VaultChanged
+from core.errors import StoreCorrupt, UsageProblem, VaultBusy, VaultChanged
 from core.jobs.lease import holder_words, try_lease
-from core.memory.article import parse, sentences
 from core.memory.asking import Cancelled
-from core.memory.echoes import EchoIndex
+from core.memory.echoes import find_echoes
 from core.memory.events import Note, StageProgress, StageStarted, SynthesisSummary
 from core.memory.ledger import LEDGER, appended, entry_of, parse_ledger
 from core.memory.opening import open_memory
@@ -42,9 +41,16 @@ if TYPE_CHECKING:
     from core.memory.ledger import Ledger
     from core.memory.opening import Memory
     from core.memory.stages.ingest import SourceOptions
-    from core.memory.stages.types import ArticlePlan, Fact, Passage, Refusal, Stage
+    from core.memory.stages.types import (
+        ArticlePlan,
+        Fact,
+        Passage,
+        Patched,
+        Refusal,
+        Stage,
+        TalkPage,
+    )
     from core.memory.store import ConversationHead
-    from core.memory.vault import Vault
     from core.paths import Paths
 
 _PLANS = 4
@@ -95,6 +101,8 @@ class _Read:
     heads: list[ConversationHead] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
+    needed_later: set[str] = field(default_factory=set)
+    """Keys of kept answers about conversations that are not whole."""
 
 
 def synthesize(
@@ -202,8 +210,7 @@ class _Run:
         self._memory.store.mark_synthesized(
             [(head.id, head.digest) for head in read.heads], run=run
         )
-        if complete:
-            self._results.remove(model.used)
+        self._results.remove(model.used - read.needed_later)
         return self._finished(run, read, plan, commit, model=model.name, complete=complete)
 
     # -- reading -------------------------------------------------------------------------------
@@ -230,22 +237,25 @@ class _Run:
     def _read(self, heads: Sequence[ConversationHead], model: KeepingModel) -> _Read:
         """Segment and extract, one conversation after another, until the budget is used up."""
         passages: list[tuple[ConversationHead, tuple[Passage, ...]]] = []
+        answers: list[set[str]] = []
         read = _Read()
         self._start("segment", _counted(len(heads), "conversation"))
         for number, head in enumerate(heads):
             if self._is_over(number):
                 break
+            known = set(model.used)
             found, refusals = self._segmented(head, model)
+            answers.append(model.used - known)
             passages.append((head, found))
             read.refusals += refusals
             self._event(StageProgress(stage="segment", done=number + 1, total=len(heads)))
         self._start("extract", _counted(sum(len(found) for _, found in passages), "passage"))
-        echoes = EchoIndex(_sentences(self._memory.vault))
         for number, (head, found) in enumerate(passages):
             if self._is_over(number):
                 break
-            self._extract(head, found, model, echoes, read)
+            self._extract(head, found, model, read)
             self._event(StageProgress(stage="extract", done=number + 1, total=len(passages)))
+        read.needed_later = set().union(*answers[len(read.heads) :])
         return read
 
     def _segmented(
@@ -261,18 +271,18 @@ class _Run:
         head: ConversationHead,
         passages: Sequence[Passage],
         model: Model,
-        echoes: EchoIndex,
         read: _Read,
     ) -> None:
         conversation = self._memory.store.get(head.id)
         if conversation is None or conversation.digest != head.digest:
             return
+        is_echo = find_echoes(self._memory, conversation)
         for passage in passages:
             facts, refusals = extract(
                 passage,
                 conversation,
                 model=model,
-                is_echo=echoes.is_echo,
+                is_echo=is_echo,
                 cancelled=self._cancelled,
             )
             read.facts += facts
@@ -406,13 +416,6 @@ class _Run:
         )
 
 
-def _sentences(vault: Vault) -> Iterator[str]:
-    """Yield the sentences of all articles that can be read."""
-    for name in vault.names().articles:
-        with suppress(NotFound, StoreCorrupt):  # gone meanwhile; damaged ones are the doctor's
-            yield from (found.text for found in sentences(parse(vault.read(name).text)))
-
-
 def review_branch(run: str) -> str:
     """Return the name of the branch on which a run waits for its review."""
     return f"mlxbun/{run}"
@@ -437,10 +440,8 @@ def _run_id(began: datetime, heads: Sequence[ConversationHead]) -> str:
 
 
 def _changes(plan: ArticlePlan, text: str, digest: str | None, *, run: str) -> list[Change]:
-    changes = [
-        Change(path=page.path, before=page.before, after=page.text)
-        for page in (*plan.patched, *plan.talk)
-    ]
+    pages: tuple[Patched | TalkPage, ...] = (*plan.patched, *plan.talk)
+    changes = [Change(path=page.path, before=page.before, after=page.text) for page in pages]
     entries = [entry_of(settled, run=run) for settled in plan.settled]
     if entries:
         changes.append(Change(path=LEDGER, before=digest, after=appended(text, entries)))

@@ -41,6 +41,7 @@ _RARE = {
     ("download", "unlisted"),
     ("upload", "retry"),
     ("upload", "note"),
+    ("chat", "tool_call"),  # a model that calls tools
     ("quantize", "proof"),  # a result that misses a limit
 }
 _RARE_KEYS = {

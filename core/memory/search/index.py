@@ -160,6 +160,8 @@ class SearchIndex:
     ) -> SearchResult:
         for _ in range(2):
             self._refresh(root)
+            if self._known and not self._known.signatures:  # no file, and maybe no index
+                return SearchResult(summaries=(), hits=())
             found = self._database.read(
                 lambda connection: _find(connection, terms, scope, limit), otherwise=None
             )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from core.memory.asking import Cancelled, Question
@@ -29,7 +29,10 @@ class ScriptedModel:
 
 
 def conversation(
-    *texts: str, roles: Sequence[Role] = ("user",), source: str = "session:one"
+    *texts: str,
+    roles: Sequence[Role] = ("user",),
+    source: str = "session:one",
+    day: datetime = datetime(2026, 3, 1, tzinfo=UTC),
 ) -> SourceConversation:
     """Return a conversation with turns `m1`, `m2`, …; the roles repeat."""
     turns = tuple(
@@ -37,7 +40,7 @@ def conversation(
             id=f"m{number + 1}",
             role=roles[number % len(roles)],
             text=text,
-            at=datetime(2026, 3, 1, 12, number % 60, tzinfo=UTC),
+            at=day + timedelta(minutes=number),
         )
         for number, text in enumerate(texts)
     )
@@ -48,6 +51,7 @@ def conversation(
         title="A chat",
         turns=turns,
         digest=f"digest of {texts}",
+        at=day,
     )
 
 

@@ -17,7 +17,7 @@ from core.engine.request import SamplingParams
 from core.errors import AlreadyRunning, ContextTooLong, MlxbunError
 from core.jobs.lease import hold_lease
 from core.memory.asking import Cancelled, Question
-from core.memory.local_model import LocalModel, open_model, parsed, shown_data
+from core.memory.local_model import EngineModel, open_model, parsed, shown_data
 from core.memory.rules import RulesModel
 from core.memory.stages.extract import extract
 from core.memory.stages.extract import question as extract_question
@@ -55,7 +55,7 @@ def wide_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_an_answer_has_the_form_of_the_schema_and_is_the_same_again(
     open_tiny: OpenEngine, wide_folder: Path
 ) -> None:
-    model = LocalModel(open_tiny(wide_folder))
+    model = EngineModel(open_tiny(wide_folder))
     answer = model.answer(question(CLOSED), cancelled=never)
     assert set(answer) == {"kind", "exclusive"}
     assert answer["kind"] in ("person", "thing")
@@ -67,7 +67,7 @@ def test_an_answer_has_the_form_of_the_schema_and_is_the_same_again(
 def test_a_model_without_a_chat_template_answers_too(open_tiny: OpenEngine, tmp_path: Path) -> None:
     config = llama_config(max_position_embeddings=2048)
     folder = make_model(tmp_path / "plain", config=config, chat_template=None)
-    answer = LocalModel(open_tiny(folder)).answer(question(CLOSED), cancelled=never)
+    answer = EngineModel(open_tiny(folder)).answer(question(CLOSED), cancelled=never)
     assert set(answer) == {"kind", "exclusive"}
 
 
@@ -75,13 +75,13 @@ def test_without_a_grammar_what_is_not_json_is_empty(open_tiny: OpenEngine, tmp_
     every_letter = list(range(100, 257))  # so that it ends soon
     config = llama_config(max_position_embeddings=4096, eos_token_id=every_letter)
     folder = make_model(tmp_path / "short", config=config)
-    model = LocalModel(open_tiny(folder, grammar=False))
+    model = EngineModel(open_tiny(folder, grammar=False))
     assert model.answer(question(CLOSED), cancelled=never) == {}
 
 
 def test_what_does_not_fit_is_too_long(open_tiny: OpenEngine, wide_folder: Path) -> None:
     engine = open_tiny(wide_folder)
-    model = LocalModel(engine)
+    model = EngineModel(engine)
     with pytest.raises(ContextTooLong):
         model.answer(question(CLOSED, text="x" * 5000), cancelled=never)
     request = model._request(question(CLOSED, text=""), SamplingParams())
@@ -92,14 +92,14 @@ def test_what_does_not_fit_is_too_long(open_tiny: OpenEngine, wide_folder: Path)
 
 
 def test_an_answer_without_an_end_is_too_long(open_tiny: OpenEngine, wide_folder: Path) -> None:
-    model = LocalModel(open_tiny(wide_folder))
+    model = EngineModel(open_tiny(wide_folder))
     with pytest.raises(ContextTooLong):
         model.answer(question(OPEN), cancelled=never)
 
 
 def test_cancelling_ends_an_answer_that_runs(open_tiny: OpenEngine, wide_folder: Path) -> None:
     engine = open_tiny(wide_folder)
-    model = LocalModel(engine)
+    model = EngineModel(engine)
     wanted = threading.Event()
     timer = threading.Timer(0.2, wanted.set)
     timer.start()
@@ -114,11 +114,11 @@ def test_cancelling_ends_an_answer_that_runs(open_tiny: OpenEngine, wide_folder:
 
 def test_a_cancelled_run_asks_nothing(open_tiny: OpenEngine, wide_folder: Path) -> None:
     with pytest.raises(Cancelled):
-        LocalModel(open_tiny(wide_folder)).answer(question(CLOSED), cancelled=lambda: True)
+        EngineModel(open_tiny(wide_folder)).answer(question(CLOSED), cancelled=lambda: True)
 
 
 def test_its_name_tells_model_and_revision(open_tiny: OpenEngine, wide_folder: Path) -> None:
-    assert LocalModel(open_tiny(wide_folder)).name.startswith("tiny@")
+    assert EngineModel(open_tiny(wide_folder)).name.startswith("tiny@")
 
 
 def test_data_is_json_in_which_nothing_looks_like_a_mark() -> None:
@@ -193,7 +193,7 @@ def test_the_starter_answers_in_form(starter_folder: Path) -> None:
         EngineOptions(),
     )
     with engine:
-        model = LocalModel(engine)
+        model = EngineModel(engine)
         extract(whole(chat), chat, model=model, is_echo=lambda _text: False, cancelled=never)
         asked = question(CLOSED, text="My sister Ana lives in Porto.")
         assert set(model.answer(asked, cancelled=never)) == {"kind", "exclusive"}

@@ -170,7 +170,7 @@ def test_forgotten_turns_stay_away(place: Place) -> None:
     place.ingest()
     conversation = place.store.get("session:a")
     assert conversation is not None
-    place.store.forget("turn", [turn_name(conversation, conversation.turns[0].id)])
+    place.store.forget("turn", [turn_name(conversation.id, "session", conversation.turns[0].id)])
     place.store.remove([conversation.id])
     _session(place, "a", "I live in Lyon.", "I like tea.", "More.")
     place.ingest()

@@ -1,0 +1,111 @@
+"""What is stated, what was named before, and the words of both. Pure."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+from core.memory.rules.words import ADVERBS, CATEGORIES, PREPOSITIONS
+
+EDGE = "\"'“”‘’`,.;:!?()*"
+
+_MOST_VALUE_WORDS = 12
+
+_FIRST = {"i": "the user", "me": "the user", "my": "the user's", "mine": "the user's"}
+
+_FIRST |= {"myself": "the user", "we": "the team", "us": "the team", "our": "the team's"}
+
+_FIRST |= {"ours": "the team's", "i'm": "the user is", "i've": "the user has"}
+
+_TAIL = re.compile(
+    r"(?i:,? (?:because|so|since|so that|which|who|when|after|before|instead of|rather than|though"
+    r"|although|while|unless|as long as|due to|thanks to)\b.*$)"
+)
+
+_LAST_WORDS = re.compile(
+    r"(?i:[ ,]+(?:now|already|too|as well|these days|anymore|any more|btw|by the way|again|though"
+    r"|at the moment|currently|for now|right now|instead|officially|permanently|full[- ]time"
+    r"|yesterday|today|(?:last|this) (?:week|month|year|spring|summer|autumn|fall|winter)))+$"
+)
+
+_ARTICLES = frozenset({"a", "an", "the", "our", "my"}) | ADVERBS
+_STATE_WORDS = frozenset({"allergic", "based", "married", "responsible", "called", "named", "due"})
+
+_NAME_WORD = re.compile(r"[^\W\d_a-zß-öø-ÿ]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """One thing that a clause states; becomes a proposal of the `extract` stage."""
+
+    subject: str
+    """What it is about."""
+    kind: str
+    """An `EntityKind`."""
+    property: str
+    """What is stated."""
+    value: str
+    """Words of the clause."""
+    exclusive: bool
+    """Whether a later value replaces it."""
+    sentence: str
+    """In the third person, without a full stop."""
+    quote: str
+    """Words of the user."""
+
+
+@dataclass(kw_only=True)
+class Scope:
+    """What was named before, for pronouns."""
+
+    person: str = ""
+    """The person named last."""
+    thing: str = ""
+    """The thing named last."""
+    project: str = ""
+    """What the conversation is about, as "we" and "our" mean it."""
+    people: set[str] = field(default_factory=set)
+    """Who is known to be a person."""
+
+
+def plain(word: str) -> str:
+    """Return a word as it is compared: without case and punctuation."""
+    return word.strip(EDGE).casefold()
+
+
+def is_name(word: str) -> bool:
+    """Return whether a word is capitalized, and not "I"."""
+    low = word.strip(EDGE)
+    return bool(low) and bool(_NAME_WORD.match(low)) and low != "I"
+
+
+def third(text: str, scope: Scope | None = None) -> str:
+    """Return words with first persons as "the user" and "the team"."""
+    team = f"the {scope.project} team" if scope and scope.project else "the user's team"
+    found = []
+    for word in text.split():
+        low = word.strip(EDGE).casefold()
+        if low in _FIRST:
+            shown = _FIRST[low].replace("the team", team)
+            found.append(word.casefold().replace(low, shown))
+        else:
+            found.append(word)
+    return " ".join(found)
+
+
+def value_of(text: str) -> str:
+    """Return the value in what follows a verb: without side clauses, at most twelve words."""
+    short = _LAST_WORDS.sub("", _TAIL.sub("", text))
+    words = short.split()
+    while len(words) > 1 and plain(words[0]) in PREPOSITIONS | _ARTICLES | _STATE_WORDS:
+        words = words[1:]
+    return " ".join(words[:_MOST_VALUE_WORDS]).strip(EDGE + " ")
+
+
+def category_of(value: str) -> str:
+    """Return what sort of tool a value names: `database`; empty: none that is known."""
+    low = [plain(word) for word in value.split()[:4]]
+    for category, names in CATEGORIES.items():
+        if any(word in names for word in low):
+            return category
+    return ""
