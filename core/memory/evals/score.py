@@ -285,16 +285,23 @@ def _swapped(page: ScoredPage, corpus: Corpus) -> Iterator[str]:
     labelled = {collapsed(fact.sentence): fact for fact in corpus.facts}
     for sentence in page.stated:
         fact = labelled.get(sentence.text)
-        fits = sentence.states(fact) if fact else _is_on(sentence)
+        fits = _is_stated(sentence, fact) if fact else _is_on(sentence)
         if sentence.citations and not fits:
             yield f"{page.name}: cites something else: {sentence.text[:80]}"
 
 
+def _is_stated(sentence: Stated, fact: LabelledFact) -> bool:
+    """Return whether the sentence of a label cites words with its value, there or elsewhere."""
+    value = collapsed(fact.value).casefold()
+    quotes = (collapsed(citation.quote).casefold() for citation in sentence.citations)
+    return sentence.states(fact) or any(value in quote for quote in quotes)
+
+
 def _is_on(sentence: Stated) -> bool:
-    """Return whether a sentence has a third of its words from the words that it cites."""
+    """Return whether a sentence has a fifth of its words from the words that it cites."""
     said = words(sentence.text)
     cited = {word for citation in sentence.citations for word in words(citation.quote)}
-    return 3 * sum(word in cited for word in said) >= len(said)
+    return 5 * sum(word in cited for word in said) >= len(said)
 
 
 # History
