@@ -205,9 +205,14 @@ class _Ingestion:
         if conversation is None:
             return None
         gone = self._store.forgotten_turns(conversation)
-        if raw.unique_turns:
-            gone |= self._store.copied_turns(conversation)
-        return _without(conversation, gone) if gone else conversation
+        left = _without(conversation, gone)
+        if left is None:
+            self._outcomes["forgotten"] += 1
+        elif raw.unique_turns:
+            left = _without(left, self._store.copied_turns(left))
+            if left is None:
+                log.skip("a session that only copies another one")
+        return left
 
     def _is_much(self) -> bool:
         return len(self._waiting) >= _BATCH or self._characters >= _BATCH_CHARACTERS
@@ -221,6 +226,8 @@ class _Ingestion:
 
 def _without(conversation: SourceConversation, ids: frozenset[str]) -> SourceConversation | None:
     """Return a conversation without some turns; None: no other is left."""
+    if not ids:
+        return conversation
     turns = tuple(turn for turn in conversation.turns if turn.id not in ids)
     if not turns:
         return None
