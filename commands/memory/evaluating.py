@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -83,7 +83,14 @@ def evaluate(
     if json:
         console.event({"event": "done", **told})
     else:
-        console.record(told)
+        console.record({name.replace("_", " "): _shown(value) for name, value in told.items()})
+
+
+def _shown(value: Any) -> Any:
+    """Return a share as `19 of 26 (73%)`, and anything else as it is."""
+    if isinstance(value, dict) and {"good", "total", "value"} <= value.keys():
+        return f"{value['good']} of {value['total']} ({value['value']:.0%})"
+    return value
 
 
 def _part(part: str) -> Part:

@@ -259,7 +259,8 @@ class ConversationStore:
         """Return those of some texts that are marked as forgotten."""
         by_mark = {self.mark(what, text): text for text in texts}
         found = self._database.read(
-            lambda connection: self._marked(connection, list(by_mark)), otherwise=set()
+            lambda connection: frozenset(self._marked(connection, list(by_mark))),
+            otherwise=frozenset[str](),
         )
         return frozenset(by_mark[mark] for mark in found)
 

@@ -136,7 +136,7 @@ def settle(
     names: Iterable[str],
     ledger: Ledger,
 ) -> Settlement:
-    """Return what facts mean for an article; the same for any order of the facts.
+    """Return what facts mean for an article; for facts of different days in any order the same.
 
     Args:
         facts: new to the ledger, routed to this article.
@@ -151,8 +151,8 @@ def settle(
     return board.settlement()
 
 
-def _order(fact: Fact) -> tuple[bool, str, str]:
-    return (fact.date is None, fact.date or "", fact.id)
+def _order(fact: Fact) -> tuple[bool, str]:
+    return (fact.date is None, fact.date or "")
 
 
 @dataclass(kw_only=True)

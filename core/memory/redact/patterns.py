@@ -57,9 +57,10 @@ VENDOR_PATTERNS = tuple(
 )
 SLACK_HOOK = re.compile(r"(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,100}+")
 KEY_BLOCK = re.compile(
-    r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
-    r"(?:[A-Za-z0-9+/=:,\s\\]|-(?!----))*+"
-    r"(?:-----END [A-Z0-9 ]{1,80}-----)?"
+    r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----(?:"
+    r"(?:[^-]|-(?!----))*+-----END [A-Z0-9 ]{1,80}-----"
+    # cut short: what is left of its lines
+    r"|(?:[\s\\]|[A-Za-z0-9+/=]{16,}+)*+(?:[A-Za-z0-9+/=]{1,15}+\Z)?)"
 )
 URL_PASSWORD = re.compile(r"(?<=://)([^\s/:@\"'<>\[\]]{0,100}:)([^\s/@\"'<>\[\]]{1,200})(?=@)")
 BEARER = re.compile(

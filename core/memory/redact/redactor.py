@@ -111,6 +111,8 @@ class Redactor:
         def replaced(match: re.Match[str]) -> str:
             if match[3].lower() in patterns.NOT_DOMAINS or match[1] in patterns.NOT_MAILBOXES:
                 return match[0]
+            if match.string.endswith("://", 0, match.start()):  # an account at a server
+                return match[0]
             return self.placeholder("e-mail", match[0].lower())
 
         return patterns.EMAIL.sub(replaced, text)

@@ -81,7 +81,7 @@ def _switched(found: re.Match[str], quote: str, scope: Scope) -> Statement:
     name = category_of(new) or category_of(old) or found["what"] or "uses"
     shown = subject.shown[:1].upper() + subject.shown[1:]
     about = f" the {found['what']}" if found["what"] else ""
-    did = finite(_helpers(found), plural=False)
+    did = finite(_helpers(found))
     return Statement(
         subject=subject.name,
         kind=subject.kind,
@@ -119,6 +119,22 @@ def _renamed(found: re.Match[str], quote: str, scope: Scope) -> Statement:
     )
 
 
+def _labelled(found: re.Match[str], quote: str, scope: Scope) -> Statement:
+    """Read "Annual meeting: 12 March in the library"."""
+    subject = team(scope)
+    value, what = value_of(found["value"]), found["what"]
+    name = scope.project or "the user"
+    return Statement(
+        subject=subject.name,
+        kind=subject.kind,
+        property=what.casefold(),
+        value=value,
+        exclusive=True,
+        sentence=f"{what} of {name}: {third(found['value'], scope)}",
+        quote=quote,
+    )
+
+
 def _set(found: re.Match[str], quote: str, scope: Scope) -> Statement:
     """Read "we moved the release to 12 May": a new value of an attribute."""
     subject = team(scope)
@@ -136,7 +152,19 @@ def _set(found: re.Match[str], quote: str, scope: Scope) -> Statement:
 
 
 _SPECIAL = (
-    (re.compile(r"(?i:(?:please )?(?:just )?call me )(?P<name>[^\s,.]+(?: [A-Z]\w*)?)"), _called),
+    (
+        re.compile(
+            r"(?P<what>[A-Z][\w-]{1,20}(?: [\w-]{1,20}){0,3}): "
+            r"(?P<value>(?=.{0,80}[\dA-Z]).{2,80})$"
+        ),
+        _labelled,
+    ),
+    (
+        re.compile(
+            r"(?i:(?:please )?(?:just )?(?:you can )?call me )(?P<name>[^\s,.]+(?: [A-Z]\w*)?)"
+        ),
+        _called,
+    ),
     (re.compile(r"(?i:i go by )(?P<name>[^\s,.]+)"), _called),
     (re.compile(r"(?i:my name(?: is|'s) )(?P<name>[^\s,.]+(?: [A-Z]\w*){0,2})"), _called),
     (
@@ -161,8 +189,8 @@ _SPECIAL = (
     ),
     (
         re.compile(
-            r"(?i:we(?:'ve| have)?(?: just| recently| finally)* renamed )(?P<old>.{1,50}?) "
-            r"(?:to|as|into) (?P<new>.{1,60})"
+            r"(?i:we(?: have| are| will)?(?: just| recently| finally)* renam(?:ed|ing|e) )"
+            r"(?P<old>.{1,50}?) (?:to|as|into) (?P<new>.{1,60})"
         ),
         _renamed,
     ),

@@ -18,16 +18,18 @@ _FIRST |= {"myself": "the user", "we": "the team", "us": "the team", "our": "the
 _FIRST |= {"ours": "the team's", "i'm": "the user is", "i've": "the user has"}
 
 _TAIL = re.compile(
-    r"(?i:,? (?:because|since|so that|which|who|when|after|before|instead of|rather than|though"
+    r"(?i:,? (?:because|so|since|so that|which|who|when|after|before|instead of|rather than|though"
     r"|although|while|unless|as long as|due to|thanks to)\b.*$)"
 )
 
 _LAST_WORDS = re.compile(
     r"(?i:[ ,]+(?:now|already|too|as well|these days|anymore|any more|btw|by the way|again|though"
-    r"|at the moment|currently|for now|right now|instead|officially|permanently|full[- ]time))+$"
+    r"|at the moment|currently|for now|right now|instead|officially|permanently|full[- ]time"
+    r"|yesterday|today|(?:last|this) (?:week|month|year|spring|summer|autumn|fall|winter)))+$"
 )
 
 _ARTICLES = frozenset({"a", "an", "the", "our", "my"}) | ADVERBS
+_STATE_WORDS = frozenset({"allergic", "based", "married", "responsible", "called", "named", "due"})
 
 _NAME_WORD = re.compile(r"[^\W\d_a-zß-öø-ÿ]")
 
@@ -95,7 +97,7 @@ def value_of(text: str) -> str:
     """Return the value in what follows a verb: without side clauses, at most twelve words."""
     short = _LAST_WORDS.sub("", _TAIL.sub("", text))
     words = short.split()
-    while len(words) > 1 and (plain(words[0]) in PREPOSITIONS or plain(words[0]) in _ARTICLES):
+    while len(words) > 1 and plain(words[0]) in PREPOSITIONS | _ARTICLES | _STATE_WORDS:
         words = words[1:]
     return " ".join(words[:_MOST_VALUE_WORDS]).strip(EDGE + " ")
 

@@ -22,7 +22,7 @@ from core.memory.sources.raw import ReadLog, digest_of, finish
 from core.registry.files import open_regular
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
     from typing import Protocol
 
@@ -281,9 +281,3 @@ def _digest(path: Path, log: ReadLog) -> str:
 
 def _counted(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"
-
-
-def most_frequent(skipped: Sequence[Skipped], most: int = 5) -> str:
-    """Return reasons for one sentence: `a ZIP that is encrypted (2), …`."""
-    shown = [f"{each.reason} ({each.count})" for each in skipped[:most]]
-    return "; ".join(shown) + ("; …" if len(skipped) > most else "")

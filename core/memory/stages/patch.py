@@ -142,7 +142,7 @@ def _section(
     if not answer:
         return article, list(refused)
     proposed = text_of(answer, "text").strip()
-    if " ".join(proposed.split()) == " ".join(article.text[slice(*draft)].split()):
+    if proposed == article.text[slice(*draft)]:
         return article, []
     better, reason = _checked(opened, article, proposed, draft, written)
     if reason is None:

@@ -22,8 +22,7 @@ def _purge(memory: Memory, target: str) -> Purged:
 
 
 def _log(root: Path) -> list[str]:
-    form = "--format=%an <%ae> %at %ct %(trailers:only,unfold) %P"
-    return [line.rpartition(" ")[0] for line in git(root, "log", form).splitlines()]
+    return git(root, "log", "--format=%an <%ae> %at %cn %ct").splitlines()
 
 
 def test_the_text_is_nowhere_and_all_else_stays(tmp_path: Path) -> None:
