@@ -27,7 +27,7 @@ ARTICLES, REFERENCES, META, TALK = "articles", "Reference", "Meta", "Talk"
 """Folders of a vault."""
 LARGEST_PAGE = 2 * 1024 * 1024
 """Bytes of a page at most."""
-_HEAD = 32 * 1024
+_HEAD = 8 * 1024
 """Bytes of an article in which title and aliases are looked for."""
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -203,7 +203,8 @@ class Vault:
     def _read_aliases(self, path: str) -> tuple[str, ...]:
         data, info = self._bytes(path, _HEAD)
         text, _ = _decoded(data, cut=info.st_size > len(data))
-        article = parse(text)
+        section = text.find("\n## ")  # one in code does no harm: title and aliases come earlier
+        article = parse(text if section < 0 else text[: section + 1])
         return ((article.title,) if article.title else ()) + article.aliases
 
     def _by_alias(self, wanted: str, articles: Sequence[str]) -> str | None:
