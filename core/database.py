@@ -199,7 +199,8 @@ class Database:
         """Begin a disposable file anew, unless another process has done so meanwhile."""
         import fcntl
 
-        with self._path.with_name(f"{self._path.name}.lock").open("w") as lock:
+        name = self._path.with_name(f"{self._path.name}.lock")
+        with os.fdopen(os.open(name, os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if self._prepare() != inode:
                 return

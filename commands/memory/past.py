@@ -155,13 +155,12 @@ def revert(
     if json:
         console.json(_reverted_json(done, dry_run=dry_run))
         return
-    names_shown(console, done.paths, "There is nothing to undo.")
+    none = "It was undone before; nothing changed." if done.already else "There is nothing to undo."
+    names_shown(console, done.paths, none)
     if done.kept:
         console.note(f"Later edits are kept in {', '.join(done.kept)}.")
     if done.commit and not done.already:
         console.note(f"Commit {done.commit[:_SHORT]}.")
-    elif done.already:
-        console.note("It was undone before; nothing changed.")
 
 
 def commit_json(commit: Commit) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,10 +17,8 @@ from core.errors import MlxbunError
 
 if TYPE_CHECKING:
     from commands._shared.session import Session
-    from core.memory.doctor import Finding
+    from core.memory.finding import Finding
     from core.memory.status import VaultStatus
-
-_UNSOUND = 1
 
 
 def init(
@@ -40,11 +39,17 @@ def init(
 
     In a vault that exists, it adds what is missing and changes nothing else.
     """
-    from core.memory.opening import set_up
+    from core.memory.opening import vault_root
+    from core.memory.setup import setup_vault
+    from core.paths import expanded
 
     session: Session = context.obj
     console = session.console(json=json)
-    result = set_up(session.paths, vault, import_from=from_, on_note=console.note)
+    result = setup_vault(
+        vault_root(session.paths, vault),
+        import_from=expanded(from_) if from_ else None,
+        on_note=console.note,
+    )
     if json:
         console.json(
             {
@@ -52,6 +57,7 @@ def init(
                 "created": list(result.created),
                 "git_initialized": result.git_initialized,
                 "already_set_up": result.already_set_up,
+                "imported": list(result.imported),
             }
         )
         return
@@ -59,7 +65,11 @@ def init(
     if result.already_set_up and not result.created:
         console.note("The vault exists already; nothing was missing.")
     else:
-        console.note(f"Created {_counted(len(result.created), 'file')}.")
+        console.note(
+            f"Created {_counted(len(result.created), 'file or folder', 'files and folders')}."
+        )
+    if from_ is not None:
+        console.note(f"Imported {_counted(len(result.imported), 'note')}.")
 
 
 def status(context: typer.Context, vault: VaultOption = None, json: JsonOption = False) -> None:
@@ -120,23 +130,27 @@ def open_(
 def doctor(
     context: typer.Context,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Fail if anything is found, for use in CI.")
+        bool, typer.Option("--strict", help="Fail if there are problems, for use in CI.")
     ] = False,
     vault: VaultOption = None,
     json: JsonOption = False,
 ) -> None:
     """Check the vault: links, names, citations, quotes and uncommitted changes."""
+    from core.memory.doctor import examine, is_sound
+
     session: Session = context.obj
     console = session.console(json=json)
-    findings = opened(context, vault).findings()
+    memory = opened(context, vault)
+    findings = examine(memory.vault, git=memory.git, store=memory.store)
     if json:
-        console.json({"findings": [_finding_json(each) for each in findings]})
+        console.json({"findings": [asdict(each) for each in findings], "sound": is_sound(findings)})
     elif findings:
         console.lines(_finding_line(each) for each in findings)
     else:
-        console.note("Nothing to fix.")
-    if strict and findings:
-        raise MlxbunError(f"The vault has {_counted(len(findings), 'problem')}.")
+        console.note("No problems found.")
+    if strict and not is_sound(findings):
+        problems = sum(each.severity != "note" for each in findings)
+        raise MlxbunError(f"The vault has {_counted(problems, 'problem')}.")
 
 
 def _status_json(found: VaultStatus) -> dict[str, Any]:
@@ -155,19 +169,10 @@ def _status_json(found: VaultStatus) -> dict[str, Any]:
     }
 
 
-def _finding_json(found: Finding) -> dict[str, Any]:
-    return {
-        "kind": found.kind,
-        "path": found.path,
-        "line": found.line,
-        "message": found.message,
-    }
-
-
 def _finding_line(found: Finding) -> str:
     place = found.path if found.line is None else f"{found.path}:{found.line}"
-    return f"{place}: {found.message}"
+    return f"{found.severity}: {f'{place}: ' if place else ''}{found.message}"
 
 
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+def _counted(number: int, one: str, many: str | None = None) -> str:
+    return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"

@@ -52,8 +52,12 @@ def show_summary(summary: SynthesisSummary, console: Console) -> None:
     if console.json_mode:
         console.event({"event": "done", **asdict(summary)})
         return
+    if not summary.run:  # what it says was a note of the plan already
+        console.record(_planned(summary))
+        return
     console.note(summary.note)
-    console.record(_planned(summary) if not summary.run else _done(summary))
+    if summary.conversations:
+        console.record(_done(summary))
 
 
 def show_ingested(result: IngestResult, console: Console) -> None:
@@ -67,14 +71,14 @@ def show_ingested(result: IngestResult, console: Console) -> None:
         | ({"cut messages": result.cut} if result.cut else {})
     )
     for each in result.skipped:
-        console.note(f"Left out: {each.count} × {each.reason}")
+        console.note(f"Left out: {each.count} times: {each.reason}")
 
 
 def _planned(summary: SynthesisSummary) -> dict[str, Any]:
     return {
         "conversations": summary.conversations,
         "tokens": summary.tokens,
-        "time": format_seconds(summary.seconds),
+        "time": format_seconds(summary.seconds) if summary.seconds else None,
     }
 
 

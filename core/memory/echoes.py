@@ -27,12 +27,15 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Protocol
 
+    from core.memory.store import ConversationStore
     from core.memory.turns import SourceConversation
     from core.memory.vault import Vault
 
-    class _HasVault(Protocol):
+    class _Memory(Protocol):
         @property
         def vault(self) -> Vault: ...
+        @property
+        def store(self) -> ConversationStore: ...
 
 
 Words = tuple[str, ...]
@@ -118,7 +121,7 @@ class EchoIndex:
     def _is_known(self, part: Words, source: str) -> bool:
         if part in self._whole and self._is_foreign(part, source):
             return True
-        fewest = _FEWEST * 2 if any(_WIDE.match(word) for word in part) else _FEWEST
+        fewest = _FEWEST * 2 if any(map(is_wide, part)) else _FEWEST
         if len(part) < fewest:
             return False
         places = self._by_start.get(part[:_FEWEST], ())
@@ -136,17 +139,26 @@ def is_echo(text: str, index: EchoIndex) -> bool:
     return index.is_echo(text)
 
 
-def find_echoes(memory: _HasVault, conversation: SourceConversation) -> Callable[[str], bool]:
-    """Return what recognises the vault in a conversation.
+def find_echoes(memory: _Memory, conversation: SourceConversation) -> Callable[[str], bool]:
+    """Return what recognises the vault, and what the user has had forgotten, in a conversation.
 
     The sentences are read anew when an article has changed.
 
     Args:
-        memory: has the vault.
+        memory: has the vault and the store.
         conversation: what the vault has from it only is not an echo there.
     """
-    index = vault_index(memory.vault)
-    return lambda text: index.is_echo(text, source=conversation.id)
+    index, store = vault_index(memory.vault), memory.store
+
+    def recognised(text: str) -> bool:
+        return index.is_echo(text, source=conversation.id) or is_forgotten(text, store)
+
+    return recognised
+
+
+def is_forgotten(text: str, store: ConversationStore) -> bool:
+    """Return whether a sentence or a quotation is one that the user has had forgotten."""
+    return bool(store.forgotten("words", [" ".join(words(text))]))
 
 
 def vault_index(vault: Vault) -> EchoIndex:
@@ -179,6 +191,11 @@ def _sentences(vault: Vault) -> Iterator[tuple[str, frozenset[str]]]:
                 notes = [article.footnote(label) for label in sentence.labels]
                 cited = [parse_citation(note.text) for note in notes if note is not None]
                 yield sentence.text, frozenset(each.source for each in cited if each is not None)
+
+
+def is_wide(word: str) -> bool:
+    """Return whether a word is of a script that writes no spaces."""
+    return _WIDE.match(word) is not None
 
 
 def words(text: str) -> Words:

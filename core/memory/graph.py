@@ -16,8 +16,6 @@ from core.memory.vault import ARTICLES, path_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from core.memory.article import Article
-    from core.memory.links import Link
     from core.memory.vault import Names, Vault
 
 
@@ -96,18 +94,6 @@ def links_of(vault: Vault, name: str) -> ArticleLinks:
         inbound=tuple(sorted(_inbound(vault, resolver, page.name))),
         reference=tuple(each for each in pages if each.startswith(REFERENCE)),
         unresolved=tuple(target for target, each in found.items() if each is None),
-    )
-
-
-def leads(link: Link, article: Article) -> bool:
-    """Return whether the anchor of a link leads somewhere in the article that it names.
-
-    A block reference of Obsidian (`#^id`) is not looked for.
-    """
-    if not link.anchor or link.anchor.startswith("^"):
-        return True
-    return article.section(link.anchor) is not None or name_key(link.anchor) == name_key(
-        article.title
     )
 
 

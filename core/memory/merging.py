@@ -19,7 +19,8 @@ if TYPE_CHECKING:
     from core.memory.git import Git
 
 _LARGEST = 4 * 2**20
-_SPACE = re.compile(r"(\n|(?<=[.!?\])])[ \t]+|(?<=[。！？]))")
+# The space before a sentence belongs to it, or two sentences in a row would share one.
+_BETWEEN = re.compile(r"(\n)|(?<=[.!?\])])(?=[ \t])|(?<=[。！？])")
 _HUNK = re.compile(rb"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@", re.MULTILINE)
 
 
@@ -58,8 +59,8 @@ def merge(git: Git, *, base: bytes, ours: bytes, theirs: bytes) -> bytes | None:
 
 
 def _pieces(data: bytes) -> list[str]:
-    """Return sentences, and what stands between them, as pieces of their own."""
-    return [piece for piece in _SPACE.split(data.decode("utf-8", "surrogateescape")) if piece]
+    """Return sentences and line endings as pieces; together they are the text."""
+    return [piece for piece in _BETWEEN.split(data.decode("utf-8", "surrogateescape")) if piece]
 
 
 def _hunks(git: Git, base: Sequence[str], other: Sequence[str]) -> list[_Hunk]:

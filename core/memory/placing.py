@@ -210,11 +210,15 @@ class Placing:
 
     # -- back ----------------------------------------------------------------------------------
 
-    def heal(self) -> None:
-        """Put right what a process left that was killed; git's lock is held."""
+    def heal(self) -> bool:
+        """Put right what a process left that was killed; git's lock is held.
+
+        Returns:
+            Whether there was anything.
+        """
         journal = _read(self._journal)
         if journal is None:
-            return
+            return False
         self._drop_ref_locks(journal)
         head = self._git.head()
         if head is not None and self._is_in(journal.new, head):
@@ -222,6 +226,7 @@ class Placing:
             self._finish()
         else:
             self._take_back(journal, head)
+        return True
 
     def _is_in(self, commit: str, head: str) -> bool:
         done = self._git.call("merge-base", "--is-ancestor", commit, head, accept=(0, 1, 128))
@@ -253,20 +258,27 @@ class Placing:
         ours = self._work / str(number)
         if move.after is not None and now == move.after:
             if move.before is None:
-                place.rename(ours)
-                if self._digest_of(number) != move.after:
-                    with contextlib.suppress(FileExistsError):
-                        put_new(ours, place)
+                self._remove(number, move)
                 return
             self._old_bytes(number, move, kept)
             with contextlib.suppress(FileNotFoundError, FileExistsError):
                 exchange(ours, place)
                 if self._digest_of(number) != move.after:
                     exchange(ours, place)  # an editor wrote over ours in this very moment
-        elif now is None and (move.after is None or aside_of(ours).exists()):
+        elif now is None and move.before and (move.after is None or aside_of(ours).exists()):
             self._old_bytes(number, move, kept)
             with contextlib.suppress(FileExistsError):
                 put_new(ours, place)
+
+    def _remove(self, number: int, move: _Moved) -> None:
+        """Take back a new file, unless an editor writes to it in this very moment."""
+        place = self._git.root / move.path
+        # Not to its staged name: renaming one of two links of a file to the other does nothing.
+        aside = aside_of(self._work / str(number))
+        with contextlib.suppress(FileNotFoundError, FileExistsError):
+            place.rename(aside)
+            if digest(aside.read_bytes()) != move.after:
+                put_new(aside, place)
 
     def _old_bytes(self, number: int, move: _Moved, kept: bytes | None) -> None:
         """See to it that the work folder has what lay in the place before."""

@@ -95,7 +95,10 @@ def _reverted(
     edit: Edit, commits: Sequence[Commit], path: str | None, *, what: str, dry_run: bool
 ) -> Reverted:
     git = edit.git
-    before = [_reverting(git, commit, path) for commit in commits]
+    before = [
+        next((each for mark, each in _marks(git, commit) if mark in (None, path)), None)
+        for commit in commits
+    ]
     if all(before):
         done = next(each.hash for each in before if each)
         return Reverted(undone=tuple(commits), commit=done, paths=(), kept=(), already=True)
@@ -123,10 +126,13 @@ def _mark(commit: Commit, path: str | None) -> str:
     return commit.hash if path is None else f"{commit.hash} {path}"
 
 
-def _reverting(git: Git, commit: Commit, path: str | None) -> Commit | None:
-    """Return the commit that has taken back another one, or its part in a file."""
-    marks = {_mark(commit, None), _mark(commit, path)}
-    return next((each for each in reverting(git, commit.hash) if marks & set(each.reverts)), None)
+def _marks(git: Git, commit: Commit) -> Iterator[tuple[str | None, Commit]]:
+    """Yield what was taken back of a commit, a file or (None) all of it, and by which commit."""
+    for each in reverting(git, commit.hash):
+        for mark in each.reverts:
+            hash_, _, path = mark.partition(" ")
+            if hash_ == commit.hash:
+                yield path or None, each
 
 
 class _Plan:
@@ -142,14 +148,15 @@ class _Plan:
 
     def undo(self, commit: Commit, only: str | None) -> None:
         """Take back a commit; later ones come first."""
-        parent = commit.parents[0] if commit.parents else None
         renamed = dict(_renames(self._git, commit.hash, self._head))
-        for path in _touched(self._git, commit):
-            if path == _LEDGER or (only is not None and path != only):
-                continue
-            base = self._git.show(commit.hash, path)
-            wanted = self._git.show(parent, path) if parent else None
-            self._undo(path, renamed.get(path, path), base, wanted)
+        done = {path for path, _ in _marks(self._git, commit)} | {_LEDGER}
+        paths = [path for path in _touched(self._git, commit) if path not in done]
+        paths = [path for path in paths if only in (None, path)]
+        bases = self._git.blobs(f"{commit.hash}:{path}" for path in paths)
+        parent = commit.parents[0] if commit.parents else "0" * 40
+        wanted = self._git.blobs(f"{parent}:{path}" for path in paths)
+        for path, base, earlier in zip(paths, bases, wanted, strict=True):
+            self._undo(path, renamed.get(path, path), base, earlier)
 
     def _undo(self, path: str, place: str, base: bytes | None, wanted: bytes | None) -> None:
         """Take back one file, which may have another name now."""

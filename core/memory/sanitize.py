@@ -2,7 +2,8 @@
 
 Remote images, raw HTML, comments, and characters that nobody sees are dropped; links, footnotes and
 code stay. What was dropped is counted. Whatever else could be read as HTML or as an image is
-written so that it cannot.
+written so that it cannot. Renderers disagree about what is code, so blocks of code get fences that
+all of them read alike, and `<b>` within a line becomes `< b>`.
 """
 
 from __future__ import annotations
@@ -33,6 +34,8 @@ _SILENT = re.compile(
 )
 _IMAGE = re.compile(r"!\[([^\[\]]*)\]\(([^()]*)\)")
 _REMOTE = re.compile(r"\s*<?\s*(?:[A-Za-z][A-Za-z0-9+.-]*:|//|\\\\|&)")
+_LONGEST_RUN = 50
+_LONG_RUN = re.compile(f"`{{{_LONGEST_RUN},}}")  # of backticks, longer than any fence
 _OPENS_TAG = re.compile(r"<(?=[A-Za-z/!?])")
 
 
@@ -79,19 +82,53 @@ class _Counts:
 
 
 def _parts(text: str, counts: _Counts) -> Iterator[str]:
-    """Yield blocks of code as they are, and what is between them without what is dropped."""
+    """Yield blocks of code in plain fences, and what is between them without what is dropped."""
     position = 0
+    block: _Block | None = None
     for line in lines.scan(text):
-        if line.kind in ("fence", "code"):
+        in_code = line.kind in ("fence", "code")
+        if block and not in_code:
+            yield block.text()
+            block = None
+        if in_code:
             yield _prose(text[position : line.start], counts)
-            yield text[line.start : line.end]
             position = line.end
+            if line.kind == "code":
+                block = block or _Block("")
+                block.code.append(text[line.start : line.stop])
+            elif block:
+                yield block.text()
+                block = None
+            else:
+                block = _Block(text[line.start : line.stop])
         elif line.kind == "comment":
             yield _prose(text[position : line.start], counts)
             end = text.find(_COMMENT_END, line.start, line.end)
             position = line.end if end < 0 else end + len(_COMMENT_END)
             counts.html += end >= 0 or line.end == len(text)
+    yield block.text() if block else ""
     yield _prose(text[position:], counts)
+
+
+class _Block:
+    """A block of code.
+
+    Attributes:
+        code: its lines.
+    """
+
+    def __init__(self, fence: str) -> None:
+        """Take the line that opens it; empty: it is indented."""
+        self.code: list[str] = []
+        language = re.search(r"[`~]{3,}[ \t]*([A-Za-z0-9+#.-]{1,30})", fence)
+        self._language = language[1] if language else ""
+
+    def text(self) -> str:
+        """Return it between fences that are longer than what it holds."""
+        code = _LONG_RUN.sub("`" * _LONGEST_RUN, "".join(f"{line}\n" for line in self.code))
+        longest = max(map(len, re.findall("`+", code)), default=0)
+        marker = "`" * max(longest + 1, 3)
+        return f"{marker}{self._language}\n{code}{marker}\n"
 
 
 def _prose(text: str, counts: _Counts) -> str:
@@ -100,7 +137,8 @@ def _prose(text: str, counts: _Counts) -> str:
     pieces: list[str] = []
     position = 0
     for start, stop in _spans(text):
-        pieces += [_cleaned(text[position:start], counts), text[start:stop]]
+        code = _OPENS_TAG.sub("< ", text[start:stop]).replace("![", "! [")
+        pieces += [_cleaned(text[position:start], counts), code]
         position = stop
     return "".join([*pieces, _cleaned(text[position:], counts)])
 

@@ -6,13 +6,14 @@ a forgotten text can be read from it. Knows neither readers nor articles.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, cast
 
 from core.database import Database
 from core.memory.redact.key import keyed
+from core.memory.sources.raw import digest_of
 from core.memory.turns import SourceConversation, Turn
 
 if TYPE_CHECKING:
@@ -204,6 +205,44 @@ class ConversationStore:
 
         return self._database.write(change)
 
+    def forget_turns(self, source_id: str, ids: frozenset[str], *, title: str | None) -> None:
+        """Delete turns of a conversation, which goes too if no other is left, and mark them.
+
+        What was synthesized stays so: the rest need not be read again.
+
+        Args:
+            source_id: the conversation; it need not be there any more.
+            ids: of the turns.
+            title: a new title; None: it stays.
+        """
+        conversation = self.get(source_id)
+        kind = source_id.partition(":")[0]
+        self.forget("turn", [turn_name(source_id, kind, each) for each in ids])
+        if conversation is None:
+            return
+        # The file that it came from is read again: what is said of it is no longer so.
+        sql = "DELETE FROM files WHERE file IN (SELECT origin FROM conversations WHERE id = ?)"
+        self._database.write(lambda connection: connection.execute(sql, (source_id,)) and None)
+        turns = tuple(turn for turn in conversation.turns if turn.id not in ids)
+        if not turns:
+            self.remove([source_id])
+            return
+        left = replace(
+            conversation,
+            turns=turns,
+            digest=digest_of(turns),
+            title=conversation.title if title is None else title,
+        )
+
+        def change(connection: sqlite3.Connection) -> None:
+            sql = "SELECT origin, last FROM conversations WHERE id = ?"
+            row = connection.execute(sql, (source_id,)).fetchone()
+            sql = "UPDATE conversations SET synthesized = ? WHERE id = ? AND synthesized = digest"
+            connection.execute(sql, (left.digest, source_id))
+            _write(connection, left, origin=row["origin"], last=_time(row["last"]))
+
+        self._database.write(change)
+
     def mark(self, what: str, text: str) -> str:
         """Return the keyed hash under which a text is known without being kept."""
         return keyed(self._key, what, text)
@@ -223,13 +262,17 @@ class ConversationStore:
         """Return those of some texts that are marked as forgotten."""
         by_mark = {self.mark(what, text): text for text in texts}
         found = self._database.read(
-            lambda connection: self._marked(connection, list(by_mark)), otherwise=set()
+            lambda connection: frozenset(self._marked(connection, list(by_mark))),
+            otherwise=frozenset[str](),
         )
         return frozenset(by_mark[mark] for mark in found)
 
     def forgotten_turns(self, conversation: SourceConversation) -> frozenset[str]:
         """Return the ids of its turns that are forgotten, here or in what they were copied from."""
-        names = {turn_name(conversation, turn.id): turn.id for turn in conversation.turns}
+        names = {
+            turn_name(conversation.id, conversation.kind, turn.id): turn.id
+            for turn in conversation.turns
+        }
         return frozenset(names[name] for name in self.forgotten("turn", list(names)))
 
     def file_state(self, file: str) -> str | None:
@@ -263,12 +306,12 @@ class ConversationStore:
         return found
 
 
-def turn_name(conversation: SourceConversation, turn: str) -> str:
+def turn_name(source_id: str, kind: str, turn: str) -> str:
     """Return the name under which a turn is forgotten.
 
     In logs of programs that copy turns into other files, the copies have the same name.
     """
-    return f"{conversation.kind if conversation.kind in _COPIED else conversation.id}#{turn}"
+    return f"{kind if kind in _COPIED else source_id}#{turn}"
 
 
 def estimated_tokens(text: str) -> int:

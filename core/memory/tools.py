@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from core.errors import MlxbunError, NotFound, VaultMissing
 from core.memory.article import parse
+from core.memory.graph import links_of
 from core.memory.pages import PAGE_CHARACTERS, Data, NoSuchPage, answer
 from core.memory.status import vault_status
 from core.memory.vault import path_of
@@ -275,9 +276,18 @@ def _section(memory: Memory, given: Arguments) -> Data:
 
 
 def _links(memory: Memory, given: Arguments) -> Data:
-    found = memory.links(given["name"])
-    lines = ["Links to:", *(f"- {name}" for name in found.outbound)]
-    lines += ["Linked from:", *(f"- {name}" for name in found.inbound)]
+    found = links_of(memory.vault, given["name"])
+    groups = {
+        "Links to": found.outbound,
+        "Linked from": found.inbound,
+        "Reference documents": found.reference,
+        "Not written yet": found.unresolved,
+    }
+    lines: list[str] = []
+    for heading, names in groups.items():
+        if names:
+            lines += [f"{heading}:", *(f"- {name}" for name in names)]
+    lines = lines or ["The article has no links."]
     return Data(text="\n".join(lines), source=f"links of {found.name}", date=_today())
 
 

@@ -9,9 +9,12 @@ import errno
 import hashlib
 import os
 import stat
+import unicodedata
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
+
+from core.errors import BadRequest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -159,3 +162,23 @@ def _listed(git: Git) -> tuple[str, ...]:
     printed = git.run("ls-files", "-z", "--others", "--exclude-standard", *also, index=nothing)
     paths = (os.fsdecode(path) for path in printed.split(b"\0") if path)
     return tuple(path for path in paths if not path.endswith("/"))
+
+
+def checked_path(path: str) -> str:
+    """Return a path within the vault as it was given.
+
+    Raises:
+        BadRequest: it leads out of the vault, or into git's own files.
+    """
+    parts = path.split("/")
+    if any(part in ("", ".", "..") or _is_gits(part) for part in parts) or "\0" in path:
+        raise BadRequest(f"{path!r} is not a path of a file in the vault.", field="path")
+    return path
+
+
+def _is_gits(part: str) -> bool:
+    """Return whether a file system may take a name for `.git`, or git reads settings there."""
+    # Letters that HFS+ ignores are of the category Cf; NTFS ignores trailing dots and spaces.
+    plain = "".join(each for each in part if unicodedata.category(each) != "Cf").casefold()
+    plain = plain.rstrip(". ")
+    return plain in (".git", "git~1", ".gitattributes", ".gitmodules")

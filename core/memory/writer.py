@@ -18,7 +18,6 @@ import os
 import pwd
 import re
 import time
-import unicodedata
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -30,12 +29,20 @@ from core.memory.git import MLXBUN, FileChange, Git, Person
 from core.memory.git_index import read_index
 from core.memory.placing import Move, Placing, changed, digest
 from core.memory.redact.key import private_folder
-from core.memory.worktree import Content, Unreadable, leads_through_link, read_content, scan
+from core.memory.worktree import (
+    Content,
+    Unreadable,
+    checked_path,
+    leads_through_link,
+    read_content,
+    scan,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from core.memory.git import TreeEntry
+    from core.memory.git_index import Index
     from core.memory.worktree import DirtyFile, LeftOut
 
 _POLL_SECONDS = 0.05
@@ -156,9 +163,8 @@ class Edit:
         planned = _by_path(changes)
         text = _with_trailers(message, run, sources, trailers)
         with _explained(self.git.root), self._placing.locked(self._wait):
-            self._record()
-            head = self.git.head()
-            moves = self._moves(planned, self.git.tree(head))
+            head, known = self._record()
+            moves = self._moves(planned, known)
             if not moves and head is not None:
                 return head
             files = [FileChange(path=move.path, data=move.after) for move in moves]
@@ -219,6 +225,11 @@ class Edit:
         if tip and not self.git.move_ref(f"refs/heads/{branch}", None, tip, why="mlxbun: reviewed"):
             raise _moved(self.git.root)
 
+    def drop_replaced(self) -> None:
+        """Delete what is kept of the files that were replaced last."""
+        self.record_late()
+        self._placing.forget_late()
+
     # -- steps ---------------------------------------------------------------------------------
 
     def _commit(
@@ -267,21 +278,25 @@ class Edit:
 
     # -- the user's edits ----------------------------------------------------------------------
 
-    def _record(self) -> None:
-        self._refuse_under_way()
-        self._placing.heal()
-        self._record_late()
-        self._record_staged()
+    def _record(self) -> tuple[str | None, dict[str, TreeEntry]]:
+        """Return the commit at which the vault is now, and its files."""
+        index = self._usable_index()
+        if self._placing.heal() | self._record_late():
+            index = read_index(self.git)
         head = self.git.head()
         files = self.git.tree(head)
-        found = scan(self.git, files, absent=read_index(self.git).absent)
+        if self._record_staged(index, head, files):
+            head = self.git.head()
+            files = self.git.tree(head)
+        found = scan(self.git, files, absent=index.absent)
         self.left_out = found.left_out
-        if found.dirty:
-            edits = self._edits(found.dirty, files)
-            message = _edit_message(found.dirty)
-            self._commit(head, edits, (), message=message, author=login_person())
-            paths = {*self.recorded, *(each.path for each in found.dirty)}
-            self.recorded = tuple(sorted(paths))
+        if not found.dirty:
+            return head, files
+        edits = self._edits(found.dirty, files)
+        message = _edit_message(found.dirty)
+        head = self._commit(head, edits, (), message=message, author=login_person())
+        self.recorded = tuple(sorted({*self.recorded, *(each.path for each in found.dirty)}))
+        return head, self.git.tree(head)
 
     def _edits(
         self, dirty: Sequence[DirtyFile], files: Mapping[str, TreeEntry]
@@ -299,7 +314,7 @@ class Edit:
                 mode = entry.mode if entry and is_file else content.mode
                 yield FileChange(path=each.path, data=content.data, mode=mode)
 
-    def _record_late(self) -> None:
+    def _record_late(self) -> bool:
         """Commit what an editor wrote into a file that was just being replaced."""
         late = self._placing.late()
         if late:
@@ -308,12 +323,12 @@ class Edit:
             head = self.git.head()
             self._commit(head, files, (), message=message, author=login_person())
             self.recorded = tuple(sorted({*self.recorded, *late}))
+        return bool(late)
 
-    def _record_staged(self) -> None:
+    def _record_staged(
+        self, index: Index, head: str | None, files: Mapping[str, TreeEntry]
+    ) -> bool:
         """Commit what the user has staged and then changed again on disk: it is nowhere else."""
-        head = self.git.head()
-        files = self.git.tree(head)
-        index = read_index(self.git)
         staged = []
         for path, entry in index.files.items():
             known = files.get(path)
@@ -327,8 +342,14 @@ class Edit:
         if staged:
             message = "Record staged edits\n"
             self._commit(head, staged, (), message=message, author=login_person())
+        return bool(staged)
 
-    def _refuse_under_way(self) -> None:
+    def _usable_index(self) -> Index:
+        """Return the index of a repository in which nothing is under way.
+
+        Raises:
+            VaultBusy: the user's git is in the middle of something.
+        """
         root = self.git.root
         for name, what in _UNDER_WAY.items():
             if (self.git.folder / name).exists():
@@ -336,7 +357,8 @@ class Edit:
                     f"A {what} is under way in {root}.",
                     hint=f"Finish it: `git {what} --continue` or `git {what} --abort`.",
                 )
-        if read_index(self.git).unmerged:
+        index = read_index(self.git)
+        if index.unmerged:
             raise VaultBusy(
                 f"The git index of {root} has unresolved conflicts.",
                 hint="Resolve them with `git add`, then run the command again.",
@@ -345,6 +367,7 @@ class Edit:
             raise VaultBusy(
                 f"No branch is checked out in {root}.", hint="Check one out: `git switch main`."
             )
+        return index
 
 
 def _own_folder(root: Path) -> Path:
@@ -359,26 +382,6 @@ def _own_folder(root: Path) -> Path:
         raise UsageProblem(f"{folder} is not a folder.", hint="Delete it.")
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
-
-
-def checked_path(path: str) -> str:
-    """Return a path within the vault as it was given.
-
-    Raises:
-        BadRequest: it leads out of the vault, or into git's own files.
-    """
-    parts = path.split("/")
-    if any(part in ("", ".", "..") or _is_gits(part) for part in parts) or "\0" in path:
-        raise BadRequest(f"{path!r} is not a path of a file in the vault.", field="path")
-    return path
-
-
-def _is_gits(part: str) -> bool:
-    """Return whether a file system may take a name for `.git`, or git reads settings there."""
-    # Letters that HFS+ ignores are of the category Cf; NTFS ignores trailing dots and spaces.
-    plain = "".join(each for each in part if unicodedata.category(each) != "Cf").casefold()
-    plain = plain.rstrip(". ")
-    return plain in (".git", "git~1", ".gitattributes", ".gitmodules")
 
 
 def login_person() -> Person:

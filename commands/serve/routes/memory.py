@@ -5,6 +5,7 @@ A vault that is not there is an answer with status 200, as clients of the refere
 
 from __future__ import annotations
 
+import ipaddress
 import sqlite3
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -44,6 +45,7 @@ _UNREADABLE = 503
 # What browsers send with requests that nobody has made yet.
 _AHEAD = ("sec-purpose", "purpose", "x-purpose", "x-moz")
 _EARLY = ("prefetch", "prerender", "preview")
+_ONLY_LOOPBACK = "Ask for this at 127.0.0.1 or localhost."
 _LEAVING_OUT = "Nothing is done for a request that is made in advance."
 
 
@@ -159,6 +161,8 @@ async def synthesize(request: Request[Any, Any, Any]) -> Response[Any]:
     serving: Serving = request.app.state.serving
     if _is_early(request):
         return problem(_LEAVING_OUT, 503)
+    if not _is_loopback(request):
+        return problem(_ONLY_LOOPBACK, 403)
     dry, drain = wire.dry_of(request.query_params), serving.options.drain
 
     def work(tell: Callable[[list[bytes]], None], cancelled: Callable[[], bool]) -> None:
@@ -214,12 +218,11 @@ def _diff(memory: Memory, name: str, revision: str) -> wire.MemoryDiff:
 
 
 def _set_up(serving: Serving, path: str | None) -> wire.MemoryInit:
-    from core.memory.git import Git
     from core.memory.setup import setup_vault
 
     paths = serving.options.paths
     root = vault_root(paths) if path is None else root_for_program(path, paths)
-    result = setup_vault(root, git=Git(root), on_note=lambda _line: None)
+    result = setup_vault(root, on_note=lambda _line: None)
     return init_body(result, vault_status(open_vault(root)))
 
 
@@ -256,6 +259,19 @@ def _synthesize(
         cancelled=cancelled,
         clock=lambda: datetime.now(UTC).astimezone(),
     )
+
+
+def _is_loopback(request: Request[Any, Any, Any]) -> bool:
+    """Return whether a request comes by a loopback address.
+
+    Only there do browsers name the site that sends a GET (`Sec-Fetch-Site`) over plain HTTP; this
+    GET writes, so a page of another site must not be able to send it.
+    """
+    client = request.client
+    try:
+        return client is not None and ipaddress.ip_address(client.host).is_loopback
+    except ValueError:
+        return False
 
 
 def _is_early(request: Request[Any, Any, Any]) -> bool:

@@ -57,9 +57,10 @@ VENDOR_PATTERNS = tuple(
 )
 SLACK_HOOK = re.compile(r"(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,100}+")
 KEY_BLOCK = re.compile(
-    r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
-    r"(?:[A-Za-z0-9+/=:,\s\\]|-(?!----))*+"
-    r"(?:-----END [A-Z0-9 ]{1,80}-----)?"
+    r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----(?:"
+    r"(?:[^-]|-(?!----))*+-----END [A-Z0-9 ]{1,80}-----"
+    # cut short: what is left of its lines
+    r"|(?:[\s\\]|[A-Za-z0-9+/=]{16,}+)*+(?:[A-Za-z0-9+/=]{1,15}+\Z)?)"
 )
 URL_PASSWORD = re.compile(r"(?<=://)([^\s/:@\"'<>\[\]]{0,100}:)([^\s/@\"'<>\[\]]{1,200})(?=@)")
 BEARER = re.compile(
@@ -84,6 +85,13 @@ ASSIGNMENT = re.compile(
     re.IGNORECASE,
 )
 """`password: …`, `API_KEY=…`, `my passphrase is …`; whether it is one, the value decides."""
+PHRASE = re.compile(
+    r"(pass ?phrase[\"'`]?[ \t]{0,3}(?:[:=]|is)[ \t]{0,3})"
+    r"(?:([\"'`])([a-z]{3,12}(?:[ -][a-z]{3,12}){3,11})(?=\2)"
+    r"|(?<=[:=][ \t])([a-z]{3,12}(?:[ -][a-z]{3,12}){3,11})(?=[.!]?[ \t]*$))",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""`passphrase: correct horse battery staple`: four words or more."""
 ASSIGNMENT_HINTS = (
     "pass", "kennwort", "contraseña", "senha", "wachtwoord", "parola", "hasło", "пароль", "pwd",
     "密码", "密碼", "パスワード", "비밀번호", "key", "token", "secret", "credential",

@@ -5,10 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from core.memory.rules.statement import EDGE, Scope, Statement, category_of, third, value_of
+from core.memory.rules.statement import (
+    EDGE,
+    Scope,
+    Statement,
+    category_of,
+    is_person_noun,
+    third,
+    value_of,
+)
 from core.memory.rules.subjects import pronoun, team
 from core.memory.rules.verbs import finite
-from core.memory.rules.words import KIN, ROLES, VERBS
+from core.memory.rules.words import ROLES, VERBS
 from core.memory.stages.normal import USER
 
 if TYPE_CHECKING:
@@ -37,17 +45,16 @@ def relations(text: str, quote: str, scope: Scope) -> Iterator[Statement]:
         for found in pattern.finditer(text):
             what, name = " ".join(found["what"].split()), found["name"]
             last = what.split()[-1].casefold()
-            if last not in ROLES and last not in KIN:
+            if not is_person_noun(last):
                 continue
-            scope.person = name
-            scope.people.add(name)
+            scope.meet(name, noun=last)
             whose = third(f"{found['whose'] or 'a'} {what}", scope)
             yield Statement(
-                subject=name,
+                subject=scope.whole(name),
                 kind="person",
-                property="relation" if last in KIN else "role",
+                property="role" if last in ROLES else "relation",
                 value=what,
-                exclusive=last not in KIN,
+                exclusive=last in ROLES,
                 sentence=f"{name} is {whose}",
                 quote=quote,
             )
@@ -81,7 +88,7 @@ def _switched(found: re.Match[str], quote: str, scope: Scope) -> Statement:
     name = category_of(new) or category_of(old) or found["what"] or "uses"
     shown = subject.shown[:1].upper() + subject.shown[1:]
     about = f" the {found['what']}" if found["what"] else ""
-    did = finite(_helpers(found), plural=False)
+    did = finite(_helpers(found))
     return Statement(
         subject=subject.name,
         kind=subject.kind,
@@ -119,6 +126,22 @@ def _renamed(found: re.Match[str], quote: str, scope: Scope) -> Statement:
     )
 
 
+def _labelled(found: re.Match[str], quote: str, scope: Scope) -> Statement:
+    """Read "Annual meeting: 12 March in the library"."""
+    subject = team(scope)
+    value, what = value_of(found["value"]), found["what"]
+    name = scope.project or "the user"
+    return Statement(
+        subject=subject.name,
+        kind=subject.kind,
+        property=what.casefold(),
+        value=value,
+        exclusive=True,
+        sentence=f"{what} of {name}: {third(found['value'], scope)}",
+        quote=quote,
+    )
+
+
 def _set(found: re.Match[str], quote: str, scope: Scope) -> Statement:
     """Read "we moved the release to 12 May": a new value of an attribute."""
     subject = team(scope)
@@ -136,7 +159,19 @@ def _set(found: re.Match[str], quote: str, scope: Scope) -> Statement:
 
 
 _SPECIAL = (
-    (re.compile(r"(?i:(?:please )?(?:just )?call me )(?P<name>[^\s,.]+(?: [A-Z]\w*)?)"), _called),
+    (
+        re.compile(
+            r"(?P<what>[A-Z][\w-]{1,20}(?: [\w-]{1,20}){0,3}): "
+            r"(?P<value>(?=.{0,80}[\dA-Z]).{2,80})$"
+        ),
+        _labelled,
+    ),
+    (
+        re.compile(
+            r"(?i:(?:please )?(?:just )?(?:you can )?call me )(?P<name>[^\s,.]+(?: [A-Z]\w*)?)"
+        ),
+        _called,
+    ),
     (re.compile(r"(?i:i go by )(?P<name>[^\s,.]+)"), _called),
     (re.compile(r"(?i:my name(?: is|'s) )(?P<name>[^\s,.]+(?: [A-Z]\w*){0,2})"), _called),
     (
@@ -161,8 +196,8 @@ _SPECIAL = (
     ),
     (
         re.compile(
-            r"(?i:we(?:'ve| have)?(?: just| recently| finally)* renamed )(?P<old>.{1,50}?) "
-            r"(?:to|as|into) (?P<new>.{1,60})"
+            r"(?i:we(?: have| are| will)?(?: just| recently| finally)* renam(?:ed|ing|e) )"
+            r"(?P<old>.{1,50}?) (?:to|as|into) (?P<new>.{1,60})"
         ),
         _renamed,
     ),

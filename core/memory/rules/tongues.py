@@ -122,9 +122,9 @@ _GERMAN = (
         "{s} ist {v}",
     ),
     _rule(
-        rf"(?i:wir) (?:deployen|releasen|treffen uns|veröffentlichen)(?: immer| jetzt)? {_V}$",
+        rf"(?i:wir) (?P<p>deployen|releasen|treffen uns|veröffentlichen)(?: immer| jetzt)? {_V}$",
         "schedule",
-        "Das Team hat als Termin: {v}",
+        "Vom Team: {p} {v}",
     ),
     _rule(
         rf"(?i:wir haben) (?P<p>[^,;.]{{3,40}}?) (?:in|auf) {_V} (?:umbenannt|verschoben)$",
@@ -327,6 +327,9 @@ _GERMAN_SIGNS = re.compile(
 )
 
 
+_AND = re.compile(r" und (?=(?:wohne|lebe|arbeite|bin|esse|mag|heiße|nutze)\b)")
+
+
 def foreign_statements(clause: Clause) -> tuple[Statement, ...] | None:
     """Return what a clause in German, Chinese or Japanese states; None: it is in none of them."""
     text = clause.text
@@ -337,20 +340,23 @@ def foreign_statements(clause: Clause) -> tuple[Statement, ...] | None:
             s for part in re.split(r"[，,；]", text) for s in _first(_CHINESE, part.strip())
         )
     if _GERMAN_SIGNS.search(text):
-        found = _first(_GERMAN, text)
-        return found or None
+        first, *others = _AND.split(text)
+        parts = [first, *(f"ich {other}" for other in others)]
+        return tuple(s for part in parts for s in _first(_GERMAN, part, quote=text)) or None
     return None
 
 
-def _first(rules: tuple[_Rule, ...], text: str) -> tuple[Statement, ...]:
+def _first(
+    rules: tuple[_Rule, ...], text: str, *, quote: str | None = None
+) -> tuple[Statement, ...]:
     for rule in rules:
         found = rule.pattern.match(text)
         if found:
-            return (_statement(rule, found, text),)
+            return (_statement(rule, found, quote or text),)
     return ()
 
 
-def _statement(rule: _Rule, found: re.Match[str], text: str) -> Statement:
+def _statement(rule: _Rule, found: re.Match[str], quote: str) -> Statement:
     groups = {name: value.strip() for name, value in found.groupdict().items() if value}
     subject = groups.get("s", "")
     filled = {"s": subject, "v": groups["v"], "o": groups.get("o", ""), "p": groups.get("p", "")}
@@ -364,5 +370,5 @@ def _statement(rule: _Rule, found: re.Match[str], text: str) -> Statement:
         value=groups["v"],
         exclusive=rule.exclusive,
         sentence=rule.sentence.format(**filled),
-        quote=text,
+        quote=quote,
     )

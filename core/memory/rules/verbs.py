@@ -34,8 +34,14 @@ _PARTICIPLES = {
 }
 
 
+PRONOUNS = frozenset({"i", "we", "they", "he", "she", "it"})
+"""Of which the next word but adverbs is the verb."""
+
+
 def verb_at(words: list[str]) -> int | None:
     """Return where the first verb of a clause stands; None: there is none that is known."""
+    if plain(words[0]) in PRONOUNS:
+        return _unknown_verb(words)
     for number, word in enumerate(words[: _MOST_SUBJECT_WORDS + 1]):
         low = plain(word)
         if number == 0:
@@ -50,7 +56,9 @@ def verb_at(words: list[str]) -> int | None:
 def _is_finite(word: str, before: list[str]) -> bool:
     """Return whether a word is a known verb in a form that fits the subject before it."""
     first = plain(before[0])
-    if not lemma(word) or (len(before) == 1 and first in ("the", "our", "my", "a", "an")):
+    if before[-1].endswith("'s") or not lemma(word):
+        return False
+    if len(before) == 1 and first in _DETERMINERS:
         return False
     plural = first in ("i", "we", "they", "you") or plain(before[-1]).endswith("s")
     return word not in VERBS or plural or any(plain(w) in ("and", *ADVERBS) for w in before)
@@ -62,10 +70,21 @@ def _unknown_verb(words: list[str]) -> int | None:
     if at is None or at + 1 >= len(words):
         return None
     word = words[at]
-    if plain(words[0]) in ("i", "we") and word.isalpha() and word.islower():
-        return at
-    ends = word.endswith(("ed", "es", "ts", "ks", "ns", "rs", "ls", "ps", "ds"))
-    return at if at == 1 and is_name(words[0]) and word.islower() and ends else None
+    if plain(words[0]) in PRONOUNS:
+        return at if word.replace("'", "").isalpha() and word.islower() else None
+    if at == 1 and is_name(words[0]):
+        if plain(words[0]) not in _DETERMINERS:
+            return 1 if word.islower() and word.endswith(_ENDS) else None
+        return next((i for i in (2, 3) if _looks_finite(words, i)), None)
+    return None
+
+
+def _looks_finite(words: list[str], at: int) -> bool:
+    return at + 1 < len(words) and words[at].islower() and words[at].endswith(_ENDS)
+
+
+_ENDS = ("ed", "es", "ts", "ks", "ns", "rs", "ls", "ps", "ds")
+_DETERMINERS = frozenset({"the", "our", "my", "this", "that", "a", "an"})
 
 
 def lemma(word: str) -> str:
@@ -105,10 +124,10 @@ def verbs_of(words: list[str]) -> tuple[list[str], list[str]]:
             verbs.append(low)
         elif (lemma(low) or participle(low)) and not _is_main(verbs):
             return [*verbs, low], words[number + 1 :]
-        elif verbs:
+        elif any(verb in BE or verb in ("has", "have", "had") for verb in verbs):
             return verbs, words[number:]
         else:
-            return [low], words[number + 1 :]
+            return [*verbs, low], words[number + 1 :]
     return verbs, []
 
 
@@ -118,7 +137,7 @@ def _is_main(verbs: list[str]) -> bool:
 
 def participle(word: str) -> str:
     """Return the base form of a participle of a known verb; empty: it is none."""
-    if word.endswith("ing") and len(word) > 5:
+    if word.endswith("ing") and len(word) >= 5:
         stem = word[:-3]
         for candidate in (stem, stem + "e", stem[:-1]):
             if candidate in VERBS:
@@ -126,23 +145,39 @@ def participle(word: str) -> str:
     return _PARTICIPLES.get(word, "")
 
 
-def finite(verbs: list[str], *, plural: bool) -> str:
-    """Return the verbs as the third person has them."""
+def finite(verbs: list[str]) -> str:
+    """Return the verbs of "I" or "we" as the third person singular has them."""
     found: list[str] = []
     for number, verb in enumerate(verbs):
-        inflected = verb
-        if not plural and not (found and found[0] in AUXILIARIES | {"is", "was", "will"}):
-            if verb in ("am", "are"):
-                inflected = "is"
-            elif verb == "were":
-                inflected = "was"
-            elif verb == "don't":
-                inflected = "doesn't"
-            elif verb in ("haven't",):
-                inflected = "hasn't"
-            elif verb in ("have", "do"):
-                inflected = third_person(verb)
-            elif verb in VERBS and not any(v in NOT or v in AUXILIARIES for v in verbs[:number]):
-                inflected = third_person(verb) if VERBS[verb][0] != verb else verb
-        found.append(inflected)
+        before = set(verbs[:number])
+        if before & (AUXILIARIES | _NEGATED) or (before & set(BE) and verb not in ADVERBS):
+            found.append(verb)
+        elif verb in _SINGULAR:
+            found.append(_SINGULAR[verb])
+        elif number == len(verbs) - 1 and verb not in BE and verb not in NOT | AUXILIARIES:
+            found.append(_present(verb))
+        else:
+            found.append(verb)
     return " ".join(found)
+
+
+_NEGATED = frozenset({"don't", "didn't", "won't", "can't"})
+_SINGULAR = {
+    "am": "is",
+    "are": "is",
+    "were": "was",
+    "don't": "doesn't",
+    "haven't": "hasn't",
+    "aren't": "isn't",
+    "weren't": "wasn't",
+    "have": "has",
+    "do": "does",
+}
+
+
+def _present(verb: str) -> str:
+    """Return the third person of a present form; a past form or participle stays."""
+    base = lemma(verb)
+    is_past = verb.endswith(("ed", "ing")) or base not in (verb, "")
+    is_same = base == verb and VERBS[verb][0] == verb  # "quit", "set": past as likely as present
+    return verb if is_past or is_same else third_person(verb)

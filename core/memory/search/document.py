@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 LONGEST_EXCERPT = 240
 """Characters of an excerpt."""
 _MOST_PLACES = 200  # of a term that are looked at for excerpts
+_LONGEST_LINE = 2000  # characters in which a term is looked for word by word
+_BEFORE = LONGEST_EXCERPT // 3  # characters before a term
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,21 +114,20 @@ def anchor_at(sections: Sequence[tuple[int, str]], line: int) -> str | None:
 
 def excerpt(line: str, terms: Sequence[Term]) -> str:
     """Return a line, or the part of it in which the first term stands."""
-    shown = " ".join(line.split()) if len(line) <= _LONGEST_LINE else _around(line, terms)
+    if len(line) > _LONGEST_LINE:
+        places = (line.lower().find(term.words[0]) for term in terms)
+        at = max(next((place for place in places if place >= 0), 0) - _BEFORE, 0)
+        line = line[at : at + _LONGEST_LINE]
+    shown = " ".join(line.split())
     return shown if len(shown) <= LONGEST_EXCERPT else _around(shown, terms)
 
 
-_LONGEST_LINE = 20_000  # whose place is looked for word by word
-
-
 def _around(line: str, terms: Sequence[Term]) -> str:
-    """Return a part of a long line: words up to a term, and what stands behind it."""
-    line = line[:_LONGEST_LINE]
+    """Return a part of a long line: some words, a term, and what stands behind it."""
     pieces = line.split()
     wanted = [term.words[0] for term in terms]
-    at = next((i for i, piece in enumerate(pieces) if _begins(piece, wanted)), 0)
-    start = at
-    room = LONGEST_EXCERPT // 3 - len(pieces[at]) if pieces else 0
+    start = next((i for i, piece in enumerate(pieces) if _begins(piece, wanted)), 0)
+    room = _BEFORE
     while start > 0 and room > len(pieces[start - 1]):
         start -= 1
         room -= len(pieces[start]) + 1

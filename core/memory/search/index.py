@@ -99,6 +99,7 @@ class SearchIndex:
             disposable=store.VERSION,
         )
         self._lock = threading.Lock()
+        self._looker = files.Looker()
         self._known: store.Known | None = None
 
     def search(
@@ -160,6 +161,8 @@ class SearchIndex:
     ) -> SearchResult:
         for _ in range(2):
             self._refresh(root)
+            if self._known and not self._known.signatures:  # no file, and maybe no index
+                return SearchResult(summaries=(), hits=())
             found = self._database.read(
                 lambda connection: _find(connection, terms, scope, limit), otherwise=None
             )
@@ -173,7 +176,7 @@ class SearchIndex:
         )
 
     def _refresh(self, root: Path) -> None:
-        seen = files.look(root)
+        seen = self._looker.look(root)
         try:
             self._update(root, seen)
         except MlxbunError as problem:

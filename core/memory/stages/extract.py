@@ -48,7 +48,7 @@ from core.memory.names import name_key
 from core.memory.stages.normal import USER, is_exclusive, normal_property, normal_subject
 from core.memory.stages.orders import is_injection, is_order
 from core.memory.stages.segment import CONTEXT_CHARACTERS, WINDOW_TOKENS, shown_turn
-from core.memory.stages.support import shares_word, states_value, unsupported_name
+from core.memory.stages.support import has_names, shares_word, states_value, unsupported_name
 from core.memory.stages.types import EntityKind, Fact, Passage, Refusal
 
 if TYPE_CHECKING:
@@ -387,7 +387,7 @@ def _check_support(
         raise _Refused(f"“{strange}” does not stand in the user's words")
     if not states_value(quote, value):
         raise _Refused("the quote does not have the value")
-    if not shares_word(quote, f"{sentence} {value}"):
+    if not has_names(value) and not shares_word(quote, f"{sentence} {value}"):
         raise _Refused("the quote and the sentence have no word in common")
 
 

@@ -16,10 +16,13 @@ _DIGITS = re.compile(r"\d+")
 _CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff々ー]+")
 _KATAKANA = re.compile(r"[\u30a1-\u30faー]{2,}")
 _OURS = frozenset({"user", "user's", "user’s", "nutzer", "nutzers", "nutzerin", "team"})
+_SHORTEST = 3  # letters of a word that counts
 _STEM = 4  # letters that two forms of a word share: `move`, `moved`, `moving` do
 _FREE = frozenset(
     {"that", "this", "with", "from", "have", "been", "were", "will", "would", "about", "they"}
-    | {"them", "their", "there", "what", "when", "which", "user", "does", "your"}
+    | {"them", "their", "there", "what", "when", "which", "user", "does", "your", "the", "and"}
+    | {"for", "her", "his", "she", "was", "has", "had", "are", "not", "but", "you", "our", "its"}
+    | {"who", "all", "can", "any", "him", "out", "now", "how", "why", "did", "been", "than", "then"}
 )
 
 
@@ -55,6 +58,11 @@ def states_value(quote: str, value: str) -> bool:
     if names:
         return all(_stands(name, words) for name in names)
     return bool(numbers) or shares_word(quote, value)
+
+
+def has_names(text: str) -> bool:
+    """Return whether a text has a number or a capitalized word."""
+    return bool(_DIGITS.search(text) or _names(text, everywhere=True))
 
 
 def shares_word(quote: str, text: str) -> bool:
@@ -112,7 +120,7 @@ def _content(plain: str) -> frozenset[str]:
     for word in _tokens(plain):
         if word[0].isdigit():
             found.add(word)
-        elif len(word) >= _STEM and word not in _FREE and not _CJK.match(word):
+        elif len(word) >= _SHORTEST and word not in _FREE and not _CJK.match(word):
             found.add(word[:_STEM])
         elif len(word) > 1 and (not word.isalpha() or not word.isascii()):
             found.add(word)

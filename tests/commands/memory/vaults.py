@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import shutil
+from datetime import UTC, datetime
 from pathlib import Path
+
+from core.paths import Paths
+from core.sessions.conversation import said
+from core.sessions.store import SessionStore
 
 ADA = """\
 # Ada Lovelace
@@ -61,3 +67,38 @@ def write_vault(root: Path) -> Path:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text, encoding="utf-8")
     return root
+
+
+CHAT = (
+    "I moved to Lyon in May. My sister Ana works at Bluebird.",
+    "Lyon is a fine city!",
+    "The project Heron uses SQLite for storage. Ana lives in Porto.",
+)
+_CRONTAB = """#!/bin/sh
+case "$1" in
+  -l) /bin/cat "$HOME/crontab" 2>/dev/null || { echo "no crontab for you" >&2; exit 1; } ;;
+  -r) exec /bin/rm "$HOME/crontab" ;;
+  *) exec /bin/cat > "$HOME/crontab" ;;
+esac
+"""
+
+
+def add_chat(paths: Paths, *texts: str) -> None:
+    """Keep a conversation as `mlxbun chat` does: questions and answers in turn."""
+    store = SessionStore(paths.sessions_folder)
+    writer = store.create({"cwd": "/"}, first=texts[0], now=datetime(2026, 7, 6, tzinfo=UTC))
+    for number, text in enumerate(texts):
+        writer.append(said("assistant" if number % 2 else "user", text))
+    writer.close()
+
+
+def programs(folder: Path) -> str:
+    """Return a PATH with git and a crontab of its own in it, and no other service."""
+    folder.mkdir(parents=True, exist_ok=True)
+    git = shutil.which("git")
+    assert git is not None
+    (folder / "git").symlink_to(git)
+    for name, text in (("crontab", _CRONTAB), ("launchctl", "#!/bin/sh\n")):
+        (folder / name).write_text(text)
+        (folder / name).chmod(0o755)
+    return str(folder)

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from core.errors import BadRequest, NotFound
-from core.memory.article import parse
-from core.memory.graph import Resolver, leads, links_of
+from core.memory.graph import Resolver, links_of
 from core.memory.vault import Vault
 from tests.core.memory.vaults import make_vault
 
@@ -57,12 +56,3 @@ def test_an_unreadable_article_has_no_links(tmp_path: Path) -> None:
     vault = make_vault(tmp_path, {"A": "[[B]]", "B": "x"})
     (tmp_path / "articles" / "A.md").chmod(0)
     assert links_of(vault, "B").inbound in ((), ("A",))  # root reads everything
-
-
-@pytest.mark.parametrize(
-    ("anchor", "there"),
-    [("history", True), ("History", True), ("", True), ("^block", True), ("x", False)],
-)
-def test_anchors(anchor: str, there: bool) -> None:
-    (link,) = parse(f"[[Lyon#{anchor}]]").links
-    assert leads(link, parse(ARTICLES["Lyon"])) is there
