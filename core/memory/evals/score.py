@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.errors import NotFound, UsageProblem
 from core.memory.citation import collapsed, is_quoted, parse_citation
+from core.memory.echoes import words
 from core.memory.evals.oracle import bare
 from core.memory.evals.pages import is_named, scored_page
 from core.memory.git import Git
@@ -287,8 +288,14 @@ def _swapped(page: ScoredPage, corpus: Corpus) -> Iterator[str]:
             fact = corpus.by_key.get((citation.source, citation.message, collapsed(citation.quote)))
             if fact is None or bare(fact.sentence) == sentence.text:
                 continue
-            if collapsed(fact.value).casefold() not in sentence.text.casefold():
+            if not _has_words(sentence.text, fact.value):
                 yield f"{page.name}: cites {fact.id}: {sentence.text[:80]}"
+
+
+def _has_words(sentence: str, value: str) -> bool:
+    """Return whether a sentence has at least half of the words of a value."""
+    there, wanted = set(words(sentence)), words(value)
+    return 2 * sum(word in there for word in wanted) >= len(wanted)
 
 
 # History
