@@ -221,6 +221,9 @@ class ConversationStore:
         self.forget("turn", [turn_name(source_id, kind, each) for each in ids])
         if conversation is None:
             return
+        # The file that it came from is read again: what is said of it is no longer so.
+        sql = "DELETE FROM files WHERE file IN (SELECT origin FROM conversations WHERE id = ?)"
+        self._database.write(lambda connection: connection.execute(sql, (source_id,)) and None)
         turns = tuple(turn for turn in conversation.turns if turn.id not in ids)
         if not turns:
             self.remove([source_id])
@@ -260,7 +263,8 @@ class ConversationStore:
         """Return those of some texts that are marked as forgotten."""
         by_mark = {self.mark(what, text): text for text in texts}
         found = self._database.read(
-            lambda connection: self._marked(connection, list(by_mark)), otherwise=set()
+            lambda connection: frozenset(self._marked(connection, list(by_mark))),
+            otherwise=frozenset[str](),
         )
         return frozenset(by_mark[mark] for mark in found)
 

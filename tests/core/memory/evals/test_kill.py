@@ -27,9 +27,14 @@ EARLY = [
     ("answer", "5"),
     ("answer", "25"),
     ("before", "commit"),
-    ("before", "move_ref"),
 ]
-LATE = [("after", "move_ref"), ("before", "mark_synthesized"), ("after", "mark_synthesized")]
+"""Points before anything in the vault moves."""
+LATE = [
+    ("before", "move_ref"),  # files are in place, and the next writer sees to them
+    ("after", "move_ref"),
+    ("before", "mark_synthesized"),
+    ("after", "mark_synthesized"),
+]
 
 
 def oracle_run(bench: Bench, batch: int) -> None:
