@@ -68,6 +68,11 @@ def checked_name(name: str) -> str:
     return text
 
 
+def is_name(stem: str) -> bool:
+    """Return whether a file's name without `.md` can be asked for."""
+    return _fault(stem, size=_size(stem)) is None
+
+
 def _fault(stem: str, *, size: int | None) -> str | None:
     """Return why a name, without `Reference/`, cannot be one; None: it can."""
     faults = (

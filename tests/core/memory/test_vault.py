@@ -24,7 +24,8 @@ def test_names_are_sorted_and_regular_files_only(tmp_path: Path) -> None:
     articles = tmp_path / "articles"
     (articles / "link.md").symlink_to("/etc/hostname")
     (articles / "folder.md").mkdir()
-    (articles / ".hidden.md").write_text("")
+    for name in (".hidden.md", "a\nb.md", "a\\b.md", ".md"):
+        (articles / name).write_text("")
     (articles / "picture.png").write_bytes(b"")
     os.mkfifo(articles / "pipe.md")
     (tmp_path / "articles" / ".git").mkdir()
