@@ -20,7 +20,7 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.memory.search.files import look
+from core.memory.search.files import Looker
 from core.memory.search.index import SearchIndex
 from core.memory.vault import Vault
 
@@ -130,10 +130,12 @@ def main() -> None:
             for _ in range(count):
                 corpus.write(corpus.rng.randrange(wanted.articles))
 
+        looker = Looker()
+
         def search(query: str) -> object:
             return index.search(vault, query)
 
-        print("check alone   ", measure(lambda _query: look(root), queries, lambda: None))
+        print("check alone   ", measure(lambda _query: looker.look(root), queries, lambda: None))
         print("nothing edited", measure(search, queries, lambda: None))
         print("1 edit        ", measure(search, queries, lambda: edit(1)))
         print("100 edits     ", measure(search, queries, lambda: edit(100)))

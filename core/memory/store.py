@@ -220,6 +220,9 @@ class ConversationStore:
         self.forget("turn", [turn_name(source_id, kind, each) for each in ids])
         if conversation is None:
             return
+        # The file that it came from is read again: what is said of it is no longer so.
+        sql = "DELETE FROM files WHERE file IN (SELECT origin FROM conversations WHERE id = ?)"
+        self._database.write(lambda connection: connection.execute(sql, (source_id,)) and None)
         turns = tuple(turn for turn in conversation.turns if turn.id not in ids)
         if not turns:
             self.remove([source_id])

@@ -44,35 +44,73 @@ class Content:
     """Its text; bytes that are not UTF-8 are replaced."""
 
 
-def look(root: Path) -> dict[str, Signature]:
-    """Return the searched files, by path relative to the vault, with their signatures.
+@dataclass(frozen=True, kw_only=True)
+class _Listing:
+    """The names in a folder."""
 
-    Only what lies directly in a folder, ends in `.md` and does not begin with a dot.
-    """
-    found: dict[str, Signature] = {}
-    for folder in FOLDERS.values():
-        found.update(_look_into(root / folder, f"{folder}/"))
-    return found
+    signature: Signature
+    """Of the folder; `UNSETTLED` if a name might come without a change of it."""
+    names: list[str]
+    """Those of pages."""
+    paths: list[str]
+    """The same, relative to the vault."""
 
 
-def _look_into(folder: Path, prefix: str) -> dict[str, Signature]:
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
-    except OSError:
-        return {}
-    try:
-        found = os.listdir(descriptor)  # noqa: PTH208 - by its descriptor, so that it stays the same
-        names = [n for n in found if n.endswith(SUFFIX) and n[0] != "." and _is_text(n)]
-        try:  # this loop is most of what a search costs
+class Looker:
+    """Looks at the files of a vault, again and again. One thread at a time."""
+
+    def __init__(self) -> None:
+        self._listings: dict[Path, _Listing] = {}
+
+    def look(self, root: Path) -> dict[str, Signature]:
+        """Return the searched files, by path relative to the vault, with their signatures.
+
+        Only what lies directly in a folder, ends in `.md` and does not begin with a dot. This is
+        most of what a search costs, so a folder is listed again only if it has changed.
+        """
+        found: dict[str, Signature] = {}
+        for folder in FOLDERS.values():
+            found.update(self._look_into(root / folder, f"{folder}/"))
+        return found
+
+    def _look_into(self, folder: Path, prefix: str) -> dict[str, Signature]:
+        try:
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            return {}
+        try:
+            listing = self._listing(folder, descriptor, prefix)
             stat = os.stat
-            return {
-                prefix + name: _SIGNATURE(stat(name, dir_fd=descriptor, follow_symlinks=False))
-                for name in names
-            }
-        except FileNotFoundError:  # deleted a moment ago
-            return dict(_look_one_by_one(descriptor, names, prefix))
-    finally:
-        os.close(descriptor)
+            try:
+                signatures = [
+                    _SIGNATURE(stat(name, dir_fd=descriptor, follow_symlinks=False))
+                    for name in listing.names
+                ]
+                return dict(zip(listing.paths, signatures, strict=True))
+            except FileNotFoundError:  # deleted a moment ago
+                return dict(_look_one_by_one(descriptor, listing.names, prefix))
+        finally:
+            os.close(descriptor)
+
+    def _listing(self, folder: Path, descriptor: int, prefix: str) -> _Listing:
+        status = os.fstat(descriptor)
+        known = self._listings.get(folder)
+        if known and known.signature == _SIGNATURE(status):
+            return known
+        found = os.listdir(descriptor)
+        names = [n for n in found if n.endswith(SUFFIX) and n[0] != "." and _is_text(n)]
+        listing = _Listing(
+            signature=_SIGNATURE(status) if _is_settled(status) else UNSETTLED,
+            names=names,
+            paths=[prefix + name for name in names],
+        )
+        self._listings[folder] = listing
+        return listing
+
+
+def _is_settled(status: os.stat_result) -> bool:
+    """Return whether a later change of what was just looked at has another time."""
+    return max(status.st_mtime_ns, status.st_ctime_ns) + _GRAIN_NS < time.time_ns()
 
 
 def _look_one_by_one(
@@ -112,8 +150,7 @@ def read(root: Path, path: str) -> Content | str:
             data = file.read(LARGEST_PAGE)
         except OSError as problem:
             return f"{path} cannot be read: {problem.strerror}."
-    newest = max(status.st_mtime_ns, status.st_ctime_ns)
-    settled = newest + _GRAIN_NS < time.time_ns() and len(data) == status.st_size
+    settled = _is_settled(status) and len(data) == status.st_size
     return Content(
         signature=_SIGNATURE(status) if settled else UNSETTLED,
         digest=hashlib.sha256(data).digest(),

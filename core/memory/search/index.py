@@ -99,6 +99,7 @@ class SearchIndex:
             disposable=store.VERSION,
         )
         self._lock = threading.Lock()
+        self._looker = files.Looker()
         self._known: store.Known | None = None
 
     def search(
@@ -175,7 +176,7 @@ class SearchIndex:
         )
 
     def _refresh(self, root: Path) -> None:
-        seen = files.look(root)
+        seen = self._looker.look(root)
         try:
             self._update(root, seen)
         except MlxbunError as problem:
