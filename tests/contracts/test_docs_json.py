@@ -86,6 +86,7 @@ _RARE_KEYS = {
     "notes[]",
     "table.notes[]",
     "*",  # of a metric
+    *(f"last_run.{key}" for key in ("started", "finished", "outcome", "reason", "run", "commit")),
     "left_out[]",
     "skipped[]",
     "skipped[].reason",

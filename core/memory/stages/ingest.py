@@ -181,6 +181,7 @@ class _Ingestion:
         self._outcomes["unchanged"] += known.conversations
         self._log.skipped.update(known.skipped)
         self._log.broken += known.broken
+        self._log.cut += known.cut
 
     def _read(self, file: SourceFile, name: str, state: _State, log: ReadLog) -> _State:
         """Read a file into the store, and return what to remember of it."""
@@ -196,7 +197,9 @@ class _Ingestion:
                 self._store_waiting(name)
         self._store_waiting(name)
         self._log.add(log)
-        return replace(state, conversations=count, skipped=dict(log.skipped), broken=log.broken)
+        return replace(
+            state, conversations=count, skipped=dict(log.skipped), broken=log.broken, cut=log.cut
+        )
 
     def _finished(self, raw: RawConversation, log: ReadLog) -> SourceConversation | None:
         self._log.check()
@@ -245,6 +248,7 @@ class _State:
     conversations: int = 0
     skipped: Mapping[str, int]
     broken: int = 0
+    cut: int = 0
 
     @classmethod
     def of(cls, path: Path) -> _State:
