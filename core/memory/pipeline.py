@@ -222,7 +222,6 @@ class _Run:
     def _ingest(self) -> None:
         if self._options.sources is None:
             return
-        self._start("ingest", "sources")
         ingest(
             vault=self._memory.vault,
             paths=self._memory.paths,
