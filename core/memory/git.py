@@ -156,8 +156,8 @@ class Git:
         if self.folder.is_symlink() or self.folder.is_file():
             self.require_top_level()
         environ = self._environ()
-        args = ("init", "--quiet", "--template=", "--initial-branch=main")
-        args += ("--object-format=sha1", "--", ".")
+        options = ("--quiet", "--template=", "--initial-branch=main", "--object-format=sha1")
+        args = ("init", *options, "--", ".")
         self._checked(args, self._call(args, environ))
         return True
 
