@@ -205,7 +205,11 @@ class _Running:
         self.cut = False
 
     def outcome(self, timeout: float) -> Outcome:
-        works = [self._read_out, self._read_error, *([self._feed] if self._data else [])]
+        works = [
+            self._read_out,
+            self._read_error,
+            *([self._feed] if self._data is not None else []),
+        ]
         threads = [threading.Thread(target=work, daemon=True) for work in works]
         try:
             for thread in threads:

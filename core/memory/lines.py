@@ -67,7 +67,13 @@ class Scanner:
 
     def kind(self, line: str) -> LineKind:
         """Return what the next line is."""
-        kind = self._in_block(line) or self._fresh(line)
+        if self.fence or self.comment or self.in_note or not (line[:1].isalpha() or not line):
+            kind = self._in_block(line) or self._fresh(line)
+        elif not line:
+            kind = "blank"
+        else:  # most lines; a letter begins nothing else
+            kind = "text"
+            self.holds = self.indented = False
         self.before = kind
         return kind
 

@@ -131,6 +131,16 @@ def wikilinks(text: str, start: int, stop: int) -> Iterator[Link]:
             yield link
 
 
+def targets(text: str) -> Iterator[str]:
+    """Yield the targets of all wikilinks of a text; of those in code, too."""
+    if "[[" not in text:
+        return
+    for match in _WIKILINK.finditer(text):
+        link = _link(match)
+        if link is not None and link.target:
+            yield link.target
+
+
 def _link(match: re.Match[str]) -> Link | None:
     # In a table the bar is escaped: [[Name\|text]].
     inner, bar, shown = match[2].replace("\\|", "|").partition("|")

@@ -41,7 +41,15 @@ if TYPE_CHECKING:
     from core.memory.ledger import Ledger
     from core.memory.opening import Memory
     from core.memory.stages.ingest import SourceOptions
-    from core.memory.stages.types import ArticlePlan, Fact, Passage, Refusal, Stage
+    from core.memory.stages.types import (
+        ArticlePlan,
+        Fact,
+        Passage,
+        Patched,
+        Refusal,
+        Stage,
+        TalkPage,
+    )
     from core.memory.store import ConversationHead
     from core.paths import Paths
 
@@ -68,7 +76,8 @@ class SynthesisOptions:
     limit: int | None = None
     """Conversations at most, the oldest first; at least 1."""
     budget_minutes: float | None = None
-    """After this time no conversation is begun; what is whole is kept. More than 0."""
+    """After 60% of this time no conversation is begun: the rest is for the articles of those that
+    were read. More than 0."""
     review: bool = False
     """Whether the commit goes to a branch, to be accepted sentence by sentence."""
 
@@ -93,6 +102,8 @@ class _Read:
     heads: list[ConversationHead] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
+    needed_later: set[str] = field(default_factory=set)
+    """Keys of kept answers about conversations that are not whole."""
 
 
 def synthesize(
@@ -192,6 +203,10 @@ class _Run:
         run = _run_id(self._began, heads)
         if not heads:
             return self._summary(run, model="", note="Nothing new to synthesize.")
+        # A run that was killed while its files were moved is put right before they are read. Else
+        # its facts would look written, and be taken back after their conversations are done.
+        with editing(self._memory.vault, wait=_WAIT_SECONDS):
+            pass
         with _opened(self._open_model) as opened:
             model = KeepingModel(opened, self._results)
             read = self._read(heads, model)
@@ -200,8 +215,7 @@ class _Run:
         self._memory.store.mark_synthesized(
             [(head.id, head.digest) for head in read.heads], run=run
         )
-        if complete:
-            self._results.remove(model.used)
+        self._results.remove(model.used - read.needed_later)
         return self._finished(run, read, plan, commit, model=model.name, complete=complete)
 
     # -- reading -------------------------------------------------------------------------------
@@ -209,7 +223,6 @@ class _Run:
     def _ingest(self) -> None:
         if self._options.sources is None:
             return
-        self._start("ingest", "sources")
         ingest(
             vault=self._memory.vault,
             paths=self._memory.paths,
@@ -228,12 +241,15 @@ class _Run:
     def _read(self, heads: Sequence[ConversationHead], model: KeepingModel) -> _Read:
         """Segment and extract, one conversation after another, until the budget is used up."""
         passages: list[tuple[ConversationHead, tuple[Passage, ...]]] = []
+        answers: list[set[str]] = []
         read = _Read()
         self._start("segment", _counted(len(heads), "conversation"))
         for number, head in enumerate(heads):
             if self._is_over(number):
                 break
+            known = set(model.used)
             found, refusals = self._segmented(head, model)
+            answers.append(model.used - known)
             passages.append((head, found))
             read.refusals += refusals
             self._event(StageProgress(stage="segment", done=number + 1, total=len(heads)))
@@ -243,6 +259,7 @@ class _Run:
                 break
             self._extract(head, found, model, read)
             self._event(StageProgress(stage="extract", done=number + 1, total=len(passages)))
+        read.needed_later = set().union(*answers[len(read.heads) :])
         return read
 
     def _segmented(
@@ -254,7 +271,11 @@ class _Run:
         return segment(conversation, model=model, cancelled=self._cancelled)
 
     def _extract(
-        self, head: ConversationHead, passages: Sequence[Passage], model: Model, read: _Read
+        self,
+        head: ConversationHead,
+        passages: Sequence[Passage],
+        model: Model,
+        read: _Read,
     ) -> None:
         conversation = self._memory.store.get(head.id)
         if conversation is None or conversation.digest != head.digest:
@@ -390,10 +411,9 @@ class _Run:
         )
 
     def _summary(self, run: str, *, model: str, note: str, **values: Any) -> SynthesisSummary:
-        nothing: dict[str, Any] = {
-            **{"commit": None, "branch": None, "conversations": 0, "tokens": 0, "facts": 0},
-            **{"created": (), "changed": (), "refused": 0, "complete": True},
-        }
+        nothing: dict[str, Any] = dict.fromkeys(("commit", "branch"))
+        nothing |= dict.fromkeys(("conversations", "tokens", "facts", "refused"), 0)
+        nothing |= {"created": (), "changed": (), "complete": True}
         seconds = (self._clock() - self._began).total_seconds()
         return SynthesisSummary(
             run=run, model=model, note=note, seconds=seconds, **(nothing | values)
@@ -424,10 +444,8 @@ def _run_id(began: datetime, heads: Sequence[ConversationHead]) -> str:
 
 
 def _changes(plan: ArticlePlan, text: str, digest: str | None, *, run: str) -> list[Change]:
-    changes = [
-        Change(path=page.path, before=page.before, after=page.text)
-        for page in (*plan.patched, *plan.talk)
-    ]
+    pages: tuple[Patched | TalkPage, ...] = (*plan.patched, *plan.talk)
+    changes = [Change(path=page.path, before=page.before, after=page.text) for page in pages]
     entries = [entry_of(settled, run=run) for settled in plan.settled]
     if entries:
         changes.append(Change(path=LEDGER, before=digest, after=appended(text, entries)))

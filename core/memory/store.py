@@ -6,21 +6,23 @@ a forgotten text can be read from it. Knows neither readers nor articles.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, cast
 
 from core.database import Database
+from core.memory.estimate import estimated_tokens
 from core.memory.redact.key import keyed
-from core.memory.turns import SourceConversation, SourceKind, Turn
+from core.memory.sources.raw import digest_of
+from core.memory.turns import SourceConversation, Turn
 
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from core.memory.turns import Role
+    from core.memory.turns import Role, SourceKind
 
 Outcome = Literal["new", "changed", "unchanged", "older", "forgotten"]
 """What `add` did: `older` is a version that an earlier file had newer; nothing is stored then."""
@@ -46,6 +48,7 @@ _MIGRATIONS = (
         ) STRICT, WITHOUT ROWID""",
     ),
 )
+_COPIED: tuple[SourceKind, ...] = ("claude-code", "codex")
 _MANY = 500  # parameters of one statement
 
 
@@ -132,30 +135,37 @@ class ConversationStore:
     def add(self, conversation: SourceConversation, *, origin: str) -> Outcome:
         """Store a conversation, unless it is there already or forgotten.
 
-        Forgotten turns are left out by whoever finishes the conversation (`without_forgotten`).
-
         Args:
-            conversation: redacted.
+            conversation: redacted, without turns that are forgotten (`forgotten_turns`).
             origin: the file that it was read from. The same file always replaces what it said
                 before; another file only if its last turn is not older.
         """
-        origin = self.mark("file", origin)
+        return self.add_all([conversation], origin=origin)[0]
+
+    def add_all(
+        self, conversations: Sequence[SourceConversation], *, origin: str
+    ) -> tuple[Outcome, ...]:
+        """Do for several conversations of a file what `add` does, all at once or not at all."""
+        mark = self.mark("file", origin)
+        return self._database.write(
+            lambda connection: tuple(self._add(connection, each, mark) for each in conversations)
+        )
+
+    def _add(
+        self, connection: sqlite3.Connection, conversation: SourceConversation, origin: str
+    ) -> Outcome:
+        if self._marked(connection, [self.mark("source", conversation.id)]):
+            return "forgotten"
         last = max((turn.at for turn in conversation.turns if turn.at), default=None)
-
-        def change(connection: sqlite3.Connection) -> Outcome:
-            if self._marked(connection, [self.mark("source", conversation.id)]):
-                return "forgotten"
-            sql = "SELECT digest, origin, last FROM conversations WHERE id = ?"
-            before = connection.execute(sql, (conversation.id,)).fetchone()
-            if before is not None:
-                if before["digest"] == conversation.digest:
-                    return "unchanged"
-                if before["origin"] != origin and _is_older(last, _time(before["last"])):
-                    return "older"
-            _write(connection, conversation, origin=origin, last=last)
-            return "new" if before is None else "changed"
-
-        return self._database.write(change)
+        sql = "SELECT digest, origin, last FROM conversations WHERE id = ?"
+        before = connection.execute(sql, (conversation.id,)).fetchone()
+        if before is not None:
+            if before["digest"] == conversation.digest:
+                return "unchanged"
+            if before["origin"] != origin and _is_older(last, _time(before["last"])):
+                return "older"
+        _write(connection, conversation, origin=origin, last=last)
+        return "new" if before is None else "changed"
 
     def mark_synthesized(self, digests: Iterable[tuple[str, str]], *, run: str) -> None:
         """Remember up to which digest articles were written.
@@ -196,6 +206,44 @@ class ConversationStore:
 
         return self._database.write(change)
 
+    def forget_turns(self, source_id: str, ids: frozenset[str], *, title: str | None) -> None:
+        """Delete turns of a conversation, which goes too if no other is left, and mark them.
+
+        What was synthesized stays so: the rest need not be read again.
+
+        Args:
+            source_id: the conversation; it need not be there any more.
+            ids: of the turns.
+            title: a new title; None: it stays.
+        """
+        conversation = self.get(source_id)
+        kind = source_id.partition(":")[0]
+        self.forget("turn", [turn_name(source_id, kind, each) for each in ids])
+        if conversation is None:
+            return
+        # The file that it came from is read again: what is said of it is no longer so.
+        sql = "DELETE FROM files WHERE file IN (SELECT origin FROM conversations WHERE id = ?)"
+        self._database.write(lambda connection: connection.execute(sql, (source_id,)) and None)
+        turns = tuple(turn for turn in conversation.turns if turn.id not in ids)
+        if not turns:
+            self.remove([source_id])
+            return
+        left = replace(
+            conversation,
+            turns=turns,
+            digest=digest_of(turns),
+            title=conversation.title if title is None else title,
+        )
+
+        def change(connection: sqlite3.Connection) -> None:
+            sql = "SELECT origin, last FROM conversations WHERE id = ?"
+            row = connection.execute(sql, (source_id,)).fetchone()
+            sql = "UPDATE conversations SET synthesized = ? WHERE id = ? AND synthesized = digest"
+            connection.execute(sql, (left.digest, source_id))
+            _write(connection, left, origin=row["origin"], last=_time(row["last"]))
+
+        self._database.write(change)
+
     def mark(self, what: str, text: str) -> str:
         """Return the keyed hash under which a text is known without being kept."""
         return keyed(self._key, what, text)
@@ -204,7 +252,7 @@ class ConversationStore:
         """Mark texts as forgotten.
 
         Args:
-            what: their kind: `source` (an id), `turn` (`KIND#ID`), or `words`.
+            what: their kind: `source` (an id), `turn` (`turn_name`), or `words` (of a sentence).
             texts: kept as keyed hashes only.
         """
         rows = [(self.mark(what, text), what) for text in texts]
@@ -215,9 +263,18 @@ class ConversationStore:
         """Return those of some texts that are marked as forgotten."""
         by_mark = {self.mark(what, text): text for text in texts}
         found = self._database.read(
-            lambda connection: self._marked(connection, list(by_mark)), otherwise=set()
+            lambda connection: frozenset(self._marked(connection, list(by_mark))),
+            otherwise=frozenset[str](),
         )
         return frozenset(by_mark[mark] for mark in found)
+
+    def forgotten_turns(self, conversation: SourceConversation) -> frozenset[str]:
+        """Return the ids of its turns that are forgotten, here or in what they were copied from."""
+        names = {
+            turn_name(conversation.id, conversation.kind, turn.id): turn.id
+            for turn in conversation.turns
+        }
+        return frozenset(names[name] for name in self.forgotten("turn", list(names)))
 
     def file_state(self, file: str) -> str | None:
         """Return what `remember_file` was given for a file; None: never."""
@@ -250,9 +307,12 @@ class ConversationStore:
         return found
 
 
-def estimated_tokens(text: str) -> int:
-    """Return about how many tokens a text has: three bytes of UTF-8 each, rounded up."""
-    return -(-len(text.encode("utf-8", "replace")) // 3)
+def turn_name(source_id: str, kind: str, turn: str) -> str:
+    """Return the name under which a turn is forgotten.
+
+    In logs of programs that copy turns into other files, the copies have the same name.
+    """
+    return f"{kind if kind in _COPIED else source_id}#{turn}"
 
 
 def _write(

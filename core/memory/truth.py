@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal
 
 from core.memory.ledger import text_hash, value_hash, value_key
 from core.memory.names import name_key
+from core.memory.sentences import stop_offset
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,9 +26,8 @@ if TYPE_CHECKING:
 
 MOST_CITATIONS = 3
 """Footnotes of one sentence; more evidence for the same is not written."""
-_STOPS = ".!?。！？…"
-_CLOSING = "\"'”’)»」』"
-_UNTIL = re.compile(rf" \(until (\d{{4}}-\d{{2}}-\d{{2}})\)(?=[{_STOPS}]*[{_CLOSING}]*$)")
+_UNTIL = re.compile(r" \(until (\d{4}-\d{2}-\d{2})\)")
+_UNTIL_LENGTH = len(" (until 2026-03-01)")
 _CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 
 DisputeKind = Literal["same-day", "undated", "mixed", "deleted", "rejected"]
@@ -100,28 +100,26 @@ class Settlement:
 
 def until(text: str) -> str | None:
     """Return the day in the "(until DATE)" at the end of a sentence; None: it has none."""
-    match = _UNTIL.search(text)
+    start, stop = until_place(text)
+    match = _UNTIL.fullmatch(text, start, stop)
     return match[1] if match else None
 
 
 def without_until(text: str) -> str:
     """Return a sentence without "(until DATE)" at its end."""
-    return _UNTIL.sub("", text)
+    start, stop = until_place(text)
+    return text[:start] + text[stop:]
 
 
 def until_place(text: str) -> tuple[int, int]:
     """Return where "(until DATE)" stands or belongs in a sentence: before its full stop.
 
     Args:
-        text: the sentence without footnote markers; whitespace at the end is not part of it.
+        text: the sentence; footnote markers may follow it.
     """
-    match = _UNTIL.search(text)
-    if match:
-        return match.span()
-    bare = text.rstrip()
-    end = len(bare.rstrip(_CLOSING))
-    end = len(bare[:end].rstrip(_STOPS)) if bare[:end].rstrip(_STOPS) != bare[:end] else len(bare)
-    return end, end
+    stop = stop_offset(text)
+    start = max(0, stop - _UNTIL_LENGTH)
+    return (start, stop) if _UNTIL.fullmatch(text, start, stop) else (stop, stop)
 
 
 def retired_text(text: str, day: str) -> str:
@@ -138,7 +136,7 @@ def settle(
     names: Iterable[str],
     ledger: Ledger,
 ) -> Settlement:
-    """Return what facts mean for an article; the same for any order of the facts.
+    """Return what facts mean for an article; for facts of different days in any order the same.
 
     Args:
         facts: new to the ledger, routed to this article.
@@ -153,8 +151,8 @@ def settle(
     return board.settlement()
 
 
-def _order(fact: Fact) -> tuple[bool, str, str]:
-    return (fact.date is None, fact.date or "", fact.id)
+def _order(fact: Fact) -> tuple[bool, str]:
+    return (fact.date is None, fact.date or "")
 
 
 @dataclass(kw_only=True)

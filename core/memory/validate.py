@@ -209,7 +209,7 @@ class _Check:
         fresh = Counter(
             (name_key(link.target), link.text)
             for sentence in self.fresh
-            for link in _within(self.new, sentence.start, sentence.end)
+            for link in links_within(self.new, sentence.start, sentence.end)
             if not (link.embed or link.anchor)
         )
         if more - fresh - _listed(self.new):
@@ -220,10 +220,10 @@ class _Check:
         """Look for a second link to the same target in a section, if the run has added one."""
         counts: Counter[tuple[str, str]] = Counter()
         for sentence in sentences(self.new):
-            for link in _within(self.new, sentence.start, sentence.end):
+            for link in links_within(self.new, sentence.start, sentence.end):
                 counts[sentence.anchor, name_key(link.target)] += 1
         for sentence in self.fresh:
-            for link in _within(self.new, sentence.start, sentence.end):
+            for link in links_within(self.new, sentence.start, sentence.end):
                 if counts[sentence.anchor, name_key(link.target)] > 1:
                     yield "A section has a second link to the same article."
 
@@ -244,9 +244,7 @@ class _Check:
             apparatus = {name_key(SEE_ALSO), name_key(REFERENCES)}
             if text.startswith("# ") and not self.old.title:
                 return title == self.allowed.title
-            return text.startswith("## ") and (
-                name_key(title) in self.allowed.headings | apparatus
-            )
+            return text.startswith("## ") and (name_key(title) in self.allowed.headings | apparatus)
         return kind == "list" and _ITEM.fullmatch(text) is not None
 
     def plain_line(self, text: str) -> str:
@@ -262,7 +260,7 @@ def _by_anchor(article: Article) -> dict[str, list[Sentence]]:
     return found
 
 
-def _within(article: Article, start: int, stop: int) -> Sequence[Link]:
+def links_within(article: Article, start: int, stop: int) -> Sequence[Link]:
     """Return the wikilinks between two offsets."""
     first = bisect.bisect_left(article.links, start, key=lambda link: link.start)
     last = bisect.bisect_left(article.links, stop, key=lambda link: link.start)
@@ -276,7 +274,7 @@ def _listed(article: Article) -> Counter[tuple[str, str]]:
     return Counter(
         (name_key(link.target), link.text)
         for section in sections
-        for link in _within(article, section.content, section.own_stop)
+        for link in links_within(article, section.content, section.own_stop)
     )
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import NotFound, StoreCorrupt, UsageProblem, VaultMissing
 from core.memory.article import parse
-from core.memory.names import REFERENCE, SUFFIX, checked_name, name_key
+from core.memory.names import REFERENCE, SUFFIX, checked_name, is_name, name_key
 from core.units import format_bytes
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ ARTICLES, REFERENCES, META, TALK = "articles", "Reference", "Meta", "Talk"
 """Folders of a vault."""
 LARGEST_PAGE = 2 * 1024 * 1024
 """Bytes of a page at most."""
-_HEAD = 32 * 1024
+_HEAD = 8 * 1024
 """Bytes of an article in which title and aliases are looked for."""
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
@@ -95,6 +95,7 @@ class Vault:
         """Return the names of all pages in `articles/` and `Reference/`.
 
         Raises:
+            StoreCorrupt: a folder cannot be read.
             VaultMissing: there is no vault.
         """
         if not self.exists:
@@ -107,15 +108,22 @@ class Vault:
         )
 
     def entries(self, folder: str) -> Iterator[os.DirEntry[str]]:
-        """Yield the pages right inside of a folder: regular files, `.md`, names in UTF-8."""
+        """Yield the pages right inside of a folder: regular files with a valid name and `.md`.
+
+        Raises:
+            StoreCorrupt: the folder cannot be read.
+        """
         if not _is_folder(self.root / folder):
             return
-        with os.scandir(self.root / folder) as found:
-            for entry in found:
-                name = entry.name
-                visible = name.endswith(SUFFIX) and not name.startswith(".")
-                if visible and _is_unicode(name) and entry.is_file(follow_symlinks=False):
-                    yield entry
+        try:
+            with os.scandir(self.root / folder) as found:
+                entries = list(found)
+        except OSError as error:
+            raise _read_failure(f"{folder}/", error) from error
+        for entry in entries:
+            named = entry.name.endswith(SUFFIX) and is_name(entry.name.removesuffix(SUFFIX))
+            if named and entry.is_file(follow_symlinks=False):
+                yield entry
 
     def find(self, name: str) -> str:
         """Return the path of the page that a name means, relative to the vault.
@@ -170,6 +178,24 @@ class Vault:
             valid=valid,
         )
 
+    def raw(self, page: Page) -> bytes:
+        """Return the bytes of a page that was read, also where they are not UTF-8.
+
+        Raises:
+            NotFound: it is gone, or is not a regular file.
+            StoreCorrupt: the file cannot be read.
+        """
+        return page.text.encode() if page.valid else self._bytes(page.path, LARGEST_PAGE)[0]
+
+    def data(self, path: str, *, limit: int) -> bytes:
+        """Return the bytes of a file, at most so many, by its path in the vault.
+
+        Raises:
+            NotFound: there is none, or it is not a regular file.
+            StoreCorrupt: the file cannot be read.
+        """
+        return self._bytes(path, limit)[0]
+
     def aliases(self, name: str) -> tuple[str, ...]:
         """Return title and aliases of an article; none if it cannot be read."""
         path = path_of(name)
@@ -185,7 +211,8 @@ class Vault:
     def _read_aliases(self, path: str) -> tuple[str, ...]:
         data, info = self._bytes(path, _HEAD)
         text, _ = _decoded(data, cut=info.st_size > len(data))
-        article = parse(text)
+        section = text.find("\n## ")  # one in code does no harm: title and aliases come earlier
+        article = parse(text if section < 0 else text[: section + 1])
         return ((article.title,) if article.title else ()) + article.aliases
 
     def _by_alias(self, wanted: str, articles: Sequence[str]) -> str | None:
@@ -198,10 +225,12 @@ class Vault:
     def _bytes(self, path: str, limit: int) -> tuple[bytes, os.stat_result]:
         """Return the beginning of a file: at most `limit` bytes, and what it is."""
         try:
-            with os.fdopen(self._open(path), "rb") as file:
-                info = os.fstat(file.fileno())
-                if not stat.S_ISREG(info.st_mode):
-                    raise NotFound(f"{path} is not a regular file.")
+            descriptor = self._open(path)
+            info = os.fstat(descriptor)
+            if not stat.S_ISREG(info.st_mode):
+                os.close(descriptor)  # Python makes no file of a folder
+                raise NotFound(f"{path} is not a regular file.")
+            with os.fdopen(descriptor, "rb") as file:
                 return file.read(limit), info
         except OSError as error:
             raise _read_failure(path, error) from error
@@ -294,11 +323,3 @@ def _is_folder(path: Path) -> bool:
         return stat.S_ISDIR(path.lstat().st_mode)
     except (OSError, ValueError):
         return False
-
-
-def _is_unicode(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -234,6 +234,11 @@ class Edit:
         with _explained(self.git.root), self._placing.locked(self._wait):
             yield
 
+    def drop_replaced(self) -> None:
+        """Delete what is kept of the files that were replaced last."""
+        self.record_late()
+        self._placing.forget_late()
+
     # -- steps ---------------------------------------------------------------------------------
 
     def _commit(

@@ -34,8 +34,8 @@ _IBAN_LENGTHS = {
 }  # fmt: skip
 """Source: SWIFT's IBAN registry."""
 PHONE = re.compile(
-    r"(?<![\w+.:/=&#-])(?P<prefix>\+|00)"
-    r"(?P<rest>[1-9]\d{0,14}(?:[ \u00a0./-]{0,2}\(?\d{1,13}\)?){0,7})"
+    r"(?<![\w+./&#-])(?P<prefix>\+|(?<!\d:)(?<!=)00)"
+    r"(?P<rest>[1-9]\d{0,14}(?:(?:[ \u00a0./-]|[ ][/-][ ])?(?:\(\d{1,6}\)|\d{1,13})){0,7})"
     r"(?![\w])(?![.,:%]\d)"
 )
 _GROUPS = re.compile(r"\d+")

@@ -57,9 +57,10 @@ VENDOR_PATTERNS = tuple(
 )
 SLACK_HOOK = re.compile(r"(?<=hooks\.slack\.com/services/)[A-Za-z0-9/]{20,100}+")
 KEY_BLOCK = re.compile(
-    r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"
-    r"(?:[A-Za-z0-9+/=:,\s\\]|-(?!----))*+"
-    r"(?:-----END [A-Z0-9 ]{1,80}-----)?"
+    r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----(?:"
+    r"(?:[^-]|-(?!----))*+-----END [A-Z0-9 ]{1,80}-----"
+    # cut short: what is left of its lines
+    r"|(?:[\s\\]|[A-Za-z0-9+/=]{16,}+)*+(?:[A-Za-z0-9+/=]{1,15}+\Z)?)"
 )
 URL_PASSWORD = re.compile(r"(?<=://)([^\s/:@\"'<>\[\]]{0,100}:)([^\s/@\"'<>\[\]]{1,200})(?=@)")
 BEARER = re.compile(
@@ -78,12 +79,19 @@ _KEYS = (
 )
 ASSIGNMENT = re.compile(
     rf"(?P<word>(?P<password>{_PASSWORDS})|(?:{_KEYS}))"
-    r"(?P<sign>[\"'`*_]{0,3}[ \t]{0,3}(?::=|=>|=|:|：)[ \t]{0,3}"  # noqa: RUF001
+    r"(?P<sign>[\"'`*_]{0,3}[ \t]{0,3}(?::=|=>|=|:|：)[ \t]{0,3}"
     r"|[ \t]{1,3}(?:is|ist|lautet|est|es|è|är|jest)[ \t:]{1,3})"
-    r"(?P<quote>[\"'`]?)(?P<value>[^\s\"'`<>，。]{3,300})(?P<end>[\"'`]?)",  # noqa: RUF001
+    r"(?P<quote>[\"'`]?)(?P<value>[^\s\"'`<>，。]{3,300})(?P<end>[\"'`]?)",
     re.IGNORECASE,
 )
 """`password: …`, `API_KEY=…`, `my passphrase is …`; whether it is one, the value decides."""
+PHRASE = re.compile(
+    r"(pass ?phrase[\"'`]?[ \t]{0,3}(?:[:=]|is)[ \t]{0,3})"
+    r"(?:([\"'`])([a-z]{3,12}(?:[ -][a-z]{3,12}){3,11})(?=\2)"
+    r"|(?<=[:=][ \t])([a-z]{3,12}(?:[ -][a-z]{3,12}){3,11})(?=[.!]?[ \t]*$))",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""`passphrase: correct horse battery staple`: four words or more."""
 ASSIGNMENT_HINTS = (
     "pass", "kennwort", "contraseña", "senha", "wachtwoord", "parola", "hasło", "пароль", "pwd",
     "密码", "密碼", "パスワード", "비밀번호", "key", "token", "secret", "credential",

@@ -9,11 +9,11 @@ from core.memory.redact.words import words
 _TRAILING = ".,;:!?)]}>*_»”"
 _REFERENCE = re.compile(
     # a variable, a placeholder, a call, an attribute, a file
-    r"[$%{<(\[].*|.*[({\[].*|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)++|[*xX•.…_-]{3,}|/.*|\.{1,2}/.*|https?:.*",
+    r"[$%{<(\[].*|.*[({\[].*|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)++|[*xX•.…:_-]{3,}|/.*|\.{1,2}/.*|https?:.*",
     re.DOTALL,
 )
 _CODE_NAME = re.compile(r"[A-Za-z_]*_[A-Za-z_]*")
-_WORDS = re.compile(r"[^\W\d_]+(?:[-/'’][^\W\d_]+)*")  # noqa: RUF001
+_WORDS = re.compile(r"[^\W\d_]+(?:[-/'’][^\W\d_]+)*")
 _LETTER = re.compile(r"[^\W\d_]")
 _PLAIN = words(
     """required optional string str text bytes none null nil true false undefined hidden invalid
@@ -34,7 +34,7 @@ def is_password(match: re.Match[str]) -> str | None:
         return None
     if not _is_word_start(match):
         return None
-    spoken = match["sign"][:1] in " \t" and not any(sign in match["sign"] for sign in ":=：")  # noqa: RUF001
+    spoken = match["sign"][:1] in " \t" and not any(sign in match["sign"] for sign in ":=：")
     if _WORDS.fullmatch(value):
         # Letters only: a password where it stands alone, a word within a sentence.
         return value if (quoted or (not spoken and _is_alone(match))) and len(value) >= 6 else None

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from core.memory.rules.words import COLON_LEADS, LEADS, QUESTION_STARTS
 
-_SENTENCE = re.compile(r"(?<=[.!?])[\"')\]]?\s+|\n+|;\s+|(?<=[。！？])")
+_TITLES = r"(?<!\bDr\.)(?<!\bMr\.)(?<!\bMs\.)(?<!\bSt\.)(?<!\bMrs\.)(?<!\bProf\.)(?<!\bNo\.)"
+_SENTENCE = re.compile(
+    rf"(?<=[.!?]){_TITLES}[\"')\]]?\s+|\n+|;\s+| [:;]-?[()DP](?=\s|$)|(?<=[。！？])"
+)
 _BULLET = re.compile(r"[ \t]*(?:[-*+•]|\d{1,3}[.)]|#{1,6})[ \t]+")
 
 
@@ -19,13 +22,19 @@ def _words(words: tuple[str, ...]) -> str:
 _LEAD = re.compile(
     rf"(?:(?:{_words(LEADS)})\b[\s,:!–—-]+|(?:{_words(COLON_LEADS)})[ ]?[,:–—-]\s*)", re.IGNORECASE
 )
-_PERSON = r"(?:i|we|she|he|they|it|my|our|the|i'm|i’m|we're|we’re|i've|i’ve)\b"
-_ASKING = r"(?:what|how|where|why|who|can|could|should|would|is|are|do|does|any|please)\b"
+_WHEN = re.compile(
+    r"(?:As of|Since|Starting|Beginning|From|In|On|Last|This|Next|Every|For|At|After|Until|By"
+    r"|During|Yesterday|Today|Recently|Currently|Right now|These days|Lately)\b[^,.]{0,40}, "
+)
+_PRONOUN = r"(?:i|we|she|he|they|it|i['’](?:m|ve|ll)|we['’](?:re|ve|ll)|(?:it|he|she)['’]s)\b"
+_PERSON = rf"(?:{_PRONOUN}|(?:my|our|the|there|this|that)\b)"
+_ASKING = r"(?:what|how|why|can|could|should|would|is|are|do|does|any|please)\b"
 _CLAUSE = re.compile(
     rf"(?i:,? (?:and|but|so|while|whereas) (?={_PERSON}))"
     r"|(?i:,? (?:because|although|though|which means|so that) )"
     rf"| [–—-] |(?i:, (?:so |and |but )?(?={_ASKING}))|(?i:: (?={_PERSON}))"
-    r"|,? (?:and|but) (?=[A-Z][\w'-]+ (?:is|has|was|will|[a-z]+s)\b)|(?i:, (?=" + _PERSON + "))"
+    r"|(?:, (?:and |but |so )?| and | but | so )"
+    r"(?=[A-Z][\w'-]+(?: [A-Z][\w'-]+)? (?:is|has|was|will|[a-z]+s)\b)|(?i:, (?=" + _PRONOUN + "))"
 )
 _FINAL = " .!?,;:…。！？"
 _LONGEST_SENTENCE = 400
@@ -64,7 +73,7 @@ def _parts(sentence: str) -> Iterator[Clause]:
 
 def _asks(text: str) -> bool:
     first = text.split(maxsplit=1)[0].casefold().strip(",")
-    return first in QUESTION_STARTS
+    return first in QUESTION_STARTS and "call me " not in text
 
 
 def _plain(raw: str) -> str:
@@ -75,7 +84,7 @@ def _plain(raw: str) -> str:
 
 def _without_leads(text: str) -> str:
     for _ in range(3):
-        found = _LEAD.match(text)
+        found = _LEAD.match(text) or _WHEN.match(text)
         if found is None:
             return text
         text = text[found.end() :]

@@ -16,7 +16,9 @@ from core.memory.rules.choices import (
     wikify,
 )
 from core.memory.rules.clauses import clauses
-from core.memory.rules.english import Scope, Statement, find_project, statements
+from core.memory.rules.english import statements
+from core.memory.rules.statement import Scope, Statement, plain
+from core.memory.rules.subjects import find_project
 from core.memory.rules.tongues import foreign_statements
 from core.memory.stages.extract import MOST_FACTS, without_pasted
 from core.memory.stages.orders import is_order
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
 _LONGEST_SENTENCE = 290
+_EMPTY = frozenset({"it", "this", "that", "them", "so", "doing", "done", "again", "one", "ones"})
+"""Words of a value that says nothing without what stands before."""
 
 
 class RulesModel:
@@ -63,7 +67,8 @@ def _found(text: str, scope: Scope) -> Iterator[Statement]:
             continue
         found = foreign_statements(clause)
         for statement in statements(clause, scope) if found is None else found:
-            if statement.value and len(statement.sentence) <= _LONGEST_SENTENCE:
+            says = any(plain(word) not in _EMPTY for word in statement.value.split())
+            if says and len(statement.sentence) <= _LONGEST_SENTENCE:
                 yield statement
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from core.memory.rules.english import Statement, category_of
+from core.memory.rules.statement import Statement, category_of
 from core.memory.stages.normal import USER
 
 if TYPE_CHECKING:
@@ -106,6 +106,38 @@ _GERMAN = (
         kind="thing",
     ),
     _rule(
+        r"(?i:ich bin) (?P<v>(?:Vegetarier|Veganer)(?:in)?|vegetarisch|vegan)$",
+        "diet",
+        "Der Nutzer ist {v}",
+    ),
+    _rule(
+        r"(?i:ich bin) (?:von Beruf |eine? )?(?P<v>[A-ZÄÖÜ][^,;.]{2,60}?)(?: von Beruf)?$",
+        "role",
+        "Der Nutzer ist {v}",
+    ),
+    _rule(
+        rf"{_N} ist (?:jetzt |nun )?"
+        r"(?P<v>(?:unsere?|meine?|die|der)(?: neue[rn]?)? [A-ZÄÖÜ][^,;.]{2,60}?)$",
+        "role",
+        "{s} ist {v}",
+    ),
+    _rule(
+        rf"(?i:wir) (?P<p>deployen|releasen|treffen uns|veröffentlichen)(?: immer| jetzt)? {_V}$",
+        "schedule",
+        "Vom Team: {p} {v}",
+    ),
+    _rule(
+        rf"(?i:wir haben) (?P<p>[^,;.]{{3,40}}?) (?:in|auf) {_V} (?:umbenannt|verschoben)$",
+        "{p}",
+        "Das Team hat {p} geändert: {v}",
+    ),
+    _rule(
+        rf"(?i:wir haben uns für) {_V} entschieden$",
+        "decision",
+        "Das Team hat sich für {v} entschieden",
+        exclusive=False,
+    ),
+    _rule(
         rf"(?i:mein|meine|unser|unsere) (?P<p>[\wäöüß-]{{3,30}}) (?:ist|heißt) {_V}$",
         "{p}",
         "Vom Nutzer: {p} ist {v}",
@@ -138,6 +170,17 @@ _CHINESE = (
         rf"我们{_C}{{0,6}}?(?:使用|采用|用)(?:的是)?(?P<v>{_C}{{1,20}})$",
         "uses",
         "用户的团队使用{v}",
+        exclusive=False,
+    ),
+    _rule(
+        rf"我们(?P<v>(?:每|在)?{_C}{{1,10}}?(?:开会|发布|部署|上线))$",
+        "schedule",
+        "用户的团队{v}",
+    ),
+    _rule(
+        rf"我们(?:决定|选择)了?(?P<v>{_C}{{1,24}})$",
+        "decision",
+        "用户的团队决定{v}",
         exclusive=False,
     ),
     _rule(
@@ -268,6 +311,12 @@ _JAPANESE = (
         "{s}は{v}になった",
         kind="thing",
     ),
+    _rule(
+        rf"{_ME}(?P<v>{_J}{{1,20}}?を{_J}{{1,12}}?)(?:います|いる)$",
+        "habits",
+        "ユーザーは{v}いる",
+        exclusive=False,
+    ),
     _rule(rf"{_JS}は(?P<v>{_J}{{1,20}}?)(?:です|だ|である)$", "is", "{s}は{v}", kind="thing"),
 )
 _CJK = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
@@ -276,6 +325,9 @@ _GERMAN_SIGNS = re.compile(
     r"[äöüÄÖÜß]|\b(?:ich|wir|mein|meine|unser|unsere|ist|wohnt|arbeitet|nutzen|der|die|das|bei|leitet)\b",
     re.IGNORECASE,
 )
+
+
+_AND = re.compile(r" und (?=(?:wohne|lebe|arbeite|bin|esse|mag|heiße|nutze)\b)")
 
 
 def foreign_statements(clause: Clause) -> tuple[Statement, ...] | None:
@@ -288,20 +340,23 @@ def foreign_statements(clause: Clause) -> tuple[Statement, ...] | None:
             s for part in re.split(r"[，,；]", text) for s in _first(_CHINESE, part.strip())
         )
     if _GERMAN_SIGNS.search(text):
-        found = _first(_GERMAN, text)
-        return found or None
+        first, *others = _AND.split(text)
+        parts = [first, *(f"ich {other}" for other in others)]
+        return tuple(s for part in parts for s in _first(_GERMAN, part, quote=text)) or None
     return None
 
 
-def _first(rules: tuple[_Rule, ...], text: str) -> tuple[Statement, ...]:
+def _first(
+    rules: tuple[_Rule, ...], text: str, *, quote: str | None = None
+) -> tuple[Statement, ...]:
     for rule in rules:
         found = rule.pattern.match(text)
         if found:
-            return (_statement(rule, found, text),)
+            return (_statement(rule, found, quote or text),)
     return ()
 
 
-def _statement(rule: _Rule, found: re.Match[str], text: str) -> Statement:
+def _statement(rule: _Rule, found: re.Match[str], quote: str) -> Statement:
     groups = {name: value.strip() for name, value in found.groupdict().items() if value}
     subject = groups.get("s", "")
     filled = {"s": subject, "v": groups["v"], "o": groups.get("o", ""), "p": groups.get("p", "")}
@@ -315,5 +370,5 @@ def _statement(rule: _Rule, found: re.Match[str], text: str) -> Statement:
         value=groups["v"],
         exclusive=rule.exclusive,
         sentence=rule.sentence.format(**filled),
-        quote=text,
+        quote=quote,
     )

@@ -11,6 +11,14 @@ KIN = frozenset(
     | {"teacher", "professor", "supervisor", "advisor", "intern", "assistant", "co-founder"}
     | {"cofounder", "twin", "stepson", "stepdaughter", "godmother", "godfather", "kid", "child"}
 )
+MEN = frozenset(
+    {"brother", "father", "dad", "husband", "boyfriend", "son", "uncle", "grandfather", "grandpa"}
+    | {"nephew", "stepson", "godfather", "fiancé"}
+)
+WOMEN = frozenset(
+    {"sister", "mother", "mom", "mum", "wife", "girlfriend", "daughter", "aunt", "grandmother"}
+    | {"grandma", "niece", "stepdaughter", "godmother", "fiancée"}
+)
 PETS = frozenset({"dog", "cat", "rabbit", "parrot", "hamster", "horse", "puppy", "kitten", "bird"})
 ROLES = frozenset(
     {"designer", "developer", "engineer", "programmer", "architect", "analyst", "scientist", "lead"}
@@ -69,16 +77,16 @@ VERBS: dict[str, tuple[str, str]] = {
     "start": ("started", ""),
     "finish": ("finished", ""),
     "begin": ("began", ""),
-    "lead": ("led", "role"),
+    "lead": ("led", ""),
     "run": ("ran", ""),
-    "manage": ("managed", "role"),
-    "own": ("owned", "role"),
-    "maintain": ("maintained", "role"),
-    "handle": ("handled", "role"),
-    "head": ("headed", "role"),
-    "coordinate": ("coordinated", "role"),
-    "review": ("reviewed", "role"),
-    "teach": ("taught", "role"),
+    "manage": ("managed", ""),
+    "own": ("owned", ""),
+    "maintain": ("maintained", ""),
+    "handle": ("handled", ""),
+    "head": ("headed", ""),
+    "coordinate": ("coordinated", ""),
+    "review": ("reviewed", ""),
+    "teach": ("taught", ""),
     "study": ("studied", "studies"),
     "learn": ("learned", "learns"),
     "speak": ("spoke", "languages"),
@@ -100,6 +108,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "buy": ("bought", "bought"),
     "sell": ("sold", "sold"),
     "hire": ("hired", "hired"),
+    "resign": ("resigned", ""),
     "marry": ("married", "spouse"),
     "meet": ("met", "meetings"),
     "deploy": ("deployed", "deploy day"),
@@ -155,7 +164,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "found": ("founded", "founder"),
     "create": ("created", "creator"),
     "design": ("designed", "designer"),
-    "organize": ("organized", "role"),
+    "organize": ("organized", ""),
     "collect": ("collected", "collects"),
     "serve": ("served", ""),
     "need": ("needed", "needs"),
@@ -222,7 +231,13 @@ BY_PREPOSITION: dict[tuple[str, str], str] = {
     ("write", "in"): "language",
     ("turn", "into"): "name",
     ("promote", "to"): "role",
+    ("take", "over"): "takes over",
 }
+AGENTS = frozenset(
+    {"managed", "led", "run", "maintained", "owned", "handled", "written", "designed", "organized"}
+    | {"coordinated", "reviewed", "headed", "taught", "chaired", "hosted", "built", "founded"}
+)
+"""Participles whose agent has a role: "led by Mira"."""
 PREPOSITIONS = frozenset(
     {"in", "at", "to", "for", "as", "on", "with", "from", "by", "into", "up", "off", "about"}
     | {"over", "out", "of", "after", "until", "under"}
@@ -230,8 +245,36 @@ PREPOSITIONS = frozenset(
 ADVERBS = frozenset(
     {"now", "still", "also", "just", "recently", "usually", "always", "really", "currently", "only"}
     | {"finally", "officially", "already", "mostly", "actually", "all", "both", "normally", "often"}
-    | {"never", "originally", "mainly", "primarily", "generally", "typically", "even", "then"}
+    | {
+        "longer",
+        "never",
+        "originally",
+        "mainly",
+        "primarily",
+        "generally",
+        "typically",
+        "even",
+        "then",
+    }
 )
+HUMAN = frozenset(
+    {"own", "lead", "manage", "maintain", "handle", "head", "coordinate", "review", "teach"}
+    | {"organize", "join", "leave", "quit", "study", "learn", "speak", "play", "prefer", "like"}
+    | {"love", "enjoy", "hate", "dislike", "drink", "eat", "drive", "ride", "adopt", "marry"}
+    | {"graduate", "volunteer", "sing", "swim", "cook", "bake", "wear", "resign"}
+)
+"""Verbs of people."""
+INNER = frozenset(
+    {"want", "wanted", "try", "tried", "ask", "asked", "say", "said", "tell", "told", "see", "saw"}
+    | {"look", "looked", "find", "found", "get", "need", "notice", "noticed", "know", "knew"}
+    | {"mean", "meant", "understand", "feel", "felt", "seem", "forget", "forgot", "remember"}
+    | {"trying", "looking", "asking", "wanting", "needing", "read", "heard", "guess"}
+)
+"""Verbs that state nothing worth keeping of "I" and "we"."""
+WEAK = frozenset(
+    {"take", "get", "come", "go", "do", "need", "set", "save", "open", "close", "turn"}
+)
+"""Verbs that state something only with a name or a number."""
 # What makes a clause a wish, a guess or a passing state rather than a fact.
 VAGUE = frozenset(
     {"if", "maybe", "perhaps", "might", "could", "would", "should", "wonder", "wondering", "think"}

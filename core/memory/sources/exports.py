@@ -36,6 +36,11 @@ _END = b"PK\x05\x06"
 _MAGIC = (b"PK\x03\x04", _END)
 
 
+def is_export_name(name: str) -> bool:
+    """Return whether a file in an export holds conversations, by its name or path."""
+    return _NAME.fullmatch(name) is not None
+
+
 def read_export(path: Path, log: ReadLog) -> Iterator[RawConversation]:
     """Yield the conversations of an export.
 
@@ -66,7 +71,7 @@ def _read_zip(file: IO[bytes], size: int, log: ReadLog) -> Iterator[RawConversat
         for member in archive.infolist():
             if member.filename.lower().endswith(".zip"):
                 log.skip("a ZIP within a ZIP")
-            if not _NAME.fullmatch(member.filename):
+            if not is_export_name(member.filename):
                 continue
             found = True
             if member.flag_bits & 0x1:

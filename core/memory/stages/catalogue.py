@@ -14,7 +14,7 @@ from core.memory.names import name_key
 from core.memory.plain import unlinked
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
     from core.memory.article import Article, Sentence
     from core.memory.citation import Citation
@@ -79,6 +79,7 @@ class Catalogue:
         self._known: dict[str, Known | None] = {}
         self._by_key: dict[str, list[str]] = defaultdict(list)
         self._by_prefix: dict[str, list[str]] = defaultdict(list)
+        self._spelled: dict[str, list[str]] = defaultdict(list)
         self.problems: dict[str, str] = {}
         """Articles that cannot be read or written, and why."""
         found = pages.names()
@@ -91,12 +92,19 @@ class Catalogue:
         """Add an article, in the vault or planned, with its other names."""
         for other in unique((name, *others)):
             self._by_key[name_key(other)].append(name)
+            self._spelled[name_key(other)].append(other)
             for prefix in _prefixes(bare_key(other)):
                 self._by_prefix[prefix].append(name)
 
+    def remove(self, name: str) -> None:
+        """Forget an article that was planned and is not made after all."""
+        for index in (self._by_key, self._by_prefix):
+            for key, names in index.items():
+                index[key] = [other for other in names if other != name]
+
     def has(self, name: str) -> bool:
         """Return whether a name, in any spelling, is one of an article or its alias."""
-        return name_key(name) in self._by_key
+        return bool(self._by_key.get(name_key(name)))
 
     def meant(self, name: str) -> tuple[str, ...]:
         """Return the articles with this name or alias, in any spelling."""
@@ -120,12 +128,18 @@ class Catalogue:
             self._known[name] = self._read(name)
         return self._known[name]
 
-    def spellings(self) -> Iterator[tuple[str, str]]:
-        """Yield every name and alias, and the article that it means."""
-        for name in self.names:
-            yield name, name
-            for alias in self._pages.aliases(name):
-                yield alias, name
+    def spellings(self, name: str) -> tuple[str, ...]:
+        """Return how the names with this key are written."""
+        return tuple(self._spelled.get(name_key(name), ()))
+
+    def namesakes(self, name: str) -> tuple[str, ...]:
+        """Return the articles that a name in a text may mean: also those with a qualifier."""
+        found = dict.fromkeys(self.meant(name))
+        key = name_key(name)
+        for other in self._by_prefix.get(key, ()):
+            if bare_key(other) == key:
+                found[other] = None
+        return tuple(found)
 
     def page(self, path: str) -> Page | None:
         """Return a page by its path; None: there is none.

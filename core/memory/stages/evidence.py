@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from core.memory.ledger import value_key
 from core.memory.names import name_key
-from core.memory.stages.catalogue import bare_key, qualifier_of
+from core.memory.stages.catalogue import bare_key, qualifier_of, unique
 from core.memory.stages.normal import USER
 from core.memory.stages.support import shares_word
 from core.memory.truth import states
@@ -71,7 +71,7 @@ class Candidate:
             "article": self.article,
             "kind": self.kind,
             "type": self.type,
-            "aliases": list(self.names[1:8]),
+            "aliases": list(unique((self.article, *self.names))[1:8]),
             "sentences": list(self._all_texts())[:_SHOWN_TEXTS],
             "evidence": list(evidence.reasons),
         }

@@ -26,7 +26,8 @@ What is refused, one `Refusal` each: a message that is not a user turn of the qu
 does not stand in it; an order (`core.memory.stages.orders`), in the sentence or around the quote;
 words that the user pasted (code blocks, block quotes) unless the source is a note; a number or name
 that the user did not write in this conversation; a value that the quote does not have; markup,
-links, more than one line, or too much text. What is already in memory (an echo) is left out.
+links, more than one line, or too much text. What is already in memory (an echo) is left out, which
+is no refusal.
 Subjects and properties are brought to one form (`core.memory.stages.normal`); the date is that of
 the turn, whatever the sentence says.
 """
@@ -47,7 +48,13 @@ from core.memory.names import name_key
 from core.memory.stages.normal import USER, is_exclusive, normal_property, normal_subject
 from core.memory.stages.orders import is_injection, is_order
 from core.memory.stages.segment import CONTEXT_CHARACTERS, WINDOW_TOKENS, shown_turn
-from core.memory.stages.support import shares_word, states_value, unsupported_name
+from core.memory.stages.support import (
+    evidence_of,
+    has_names,
+    shares_word,
+    states_value,
+    unsupported_name,
+)
 from core.memory.stages.types import EntityKind, Fact, Passage, Refusal
 
 if TYPE_CHECKING:
@@ -56,8 +63,6 @@ if TYPE_CHECKING:
     from core.memory.asking import Model
     from core.memory.turns import SourceConversation, Turn
 
-VERSION = 1
-"""Part of the key of kept answers: raised when questions or rules change."""
 MOST_FACTS = 24
 """Facts of one answer at most."""
 LONGEST_SENTENCE = 300
@@ -128,6 +133,10 @@ class _Refused(Exception):
     """A proposal breaks a rule; the message says which."""
 
 
+class _KnownAlready(Exception):
+    """A proposal repeats what is in memory; there is nothing to refuse and nothing to add."""
+
+
 def extract(
     passage: Passage,
     conversation: SourceConversation,
@@ -158,6 +167,8 @@ def extract(
                 fact = _checked(proposal, group, conversation, is_echo)
             except _Refused as problem:
                 refusals.append(_refusal(conversation, str(problem), proposal))
+            except _KnownAlready:
+                continue
             else:
                 facts.setdefault(fact.id, fact)
     return tuple(facts.values()), tuple(refusals)
@@ -297,6 +308,7 @@ def _checked(
 
     Raises:
         _Refused: it breaks a rule.
+        _KnownAlready: it came out of memory.
     """
     texts = _texts(proposal)
     turn = _user_turn(texts["message"], group)
@@ -374,14 +386,14 @@ def _sentence(proposed: str) -> str:
 def _check_support(
     sentence: str, quote: str, subject: str, value: str, conversation: SourceConversation
 ) -> None:
-    evidence = "\n".join(turn.text for turn in conversation.turns if turn.role == "user")
+    wrote = "\n".join(turn.text for turn in conversation.turns if turn.role == "user")
     said = sentence if subject == USER else f"{sentence} {subject}"
-    strange = unsupported_name(said, evidence)
+    strange = unsupported_name(said, evidence_of(wrote))
     if strange is not None:
         raise _Refused(f"“{strange}” does not stand in the user's words")
     if not states_value(quote, value):
         raise _Refused("the quote does not have the value")
-    if not shares_word(quote, f"{sentence} {value}"):
+    if not has_names(value) and not shares_word(quote, f"{sentence} {value}"):
         raise _Refused("the quote and the sentence have no word in common")
 
 
@@ -391,7 +403,7 @@ def _check_words(
     if is_order(sentence) or is_order(quote):
         raise _Refused("it is an order, not a fact")
     if is_echo(sentence) or is_echo(quote):
-        raise _Refused("it came out of memory")
+        raise _KnownAlready
     places = list(_places(quote, turn.text))
     if places and all(is_injection(paragraph) or is_order(line) for paragraph, line in places):
         raise _Refused("the quote stands in an order to the assistant")

@@ -26,11 +26,11 @@ LONGEST_PROPERTY = 40
 _SYNONYMS: dict[str, tuple[str, ...]] = {
     "name": ("full name", "nickname", "preferred name", "called", "first name"),
     "home city": (
-        *("city", "residence", "place of residence", "lives in", "location", "home", "home town"),
-        *("current city", "home location", "hometown", "living place", "wohnort", "住所", "居住地"),
+        *("city", "residence", "place of residence", "city of residence", "lives in", "home town"),
+        *("current city", "home location", "living place", "wohnort", "住所", "居住地"),
     ),
     "employer": ("company", "workplace", "works at", "works for", "job at", "organization"),
-    "role": ("job", "job title", "position", "occupation", "profession", "title", "responsibility"),
+    "role": ("job", "job title", "position", "occupation", "profession"),
     "deploy day": ("deployment day", "release day", "deploy schedule", "deployment schedule"),
     "deadline": ("due date", "due", "target date", "launch date", "release date"),
     "birthday": ("birth date", "date of birth", "birthdate"),
@@ -44,8 +44,7 @@ _SYNONYMS: dict[str, tuple[str, ...]] = {
 }
 _CANONICAL = {name_key(word): name for name, words in _SYNONYMS.items() for word in words}
 _ONE_AT_A_TIME = frozenset(
-    {"name", "home city", "employer", "role", "deploy day", "deadline", "birthday", "diet"}
-    | {"database", "lead", "status", "version"}
+    {"name", "home city", "deploy day", "deadline", "birthday", "status", "version"}
 )
 
 

@@ -61,6 +61,9 @@ _ORDERS = (
 )
 _INJECTION = re.compile("|".join(_INJECTIONS), re.IGNORECASE)
 _ORDER = re.compile("|".join(_ORDERS), re.IGNORECASE)
+_NAMING = re.compile(
+    r"\W*(?:please )?(?:just )?call me \S{1,40}(?: from now on| please)?\W*", re.IGNORECASE
+)
 _LONGEST = 20_000
 """Characters of a paragraph that are looked at; no fact comes from a longer one."""
 
@@ -72,6 +75,8 @@ def is_injection(text: str) -> bool:
 
 def is_order(sentence: str) -> bool:
     """Return whether a sentence orders the assistant to do something."""
+    if len(sentence) < _LONGEST and _NAMING.fullmatch(sentence):
+        return False
     return (
         len(sentence) > _LONGEST
         or _ORDER.search(sentence.strip()) is not None

@@ -190,12 +190,10 @@ def _sections(article: ToPlace) -> list[dict[str, Any]]:
     if known is None:
         return [{"anchor": "", "heading": "", "sentences": list(article.lead)[:_SHOWN]}]
     reserved = _reserved_anchors(known)
-    shown_ones = {"": ("", [])} | {
-        section.anchor: (section.heading, [])
-        for section in known.article.sections
-        if section.anchor not in reserved
-    }
-    texts: dict[str, tuple[str, list[str]]] = dict(shown_ones)
+    texts: dict[str, tuple[str, list[str]]] = {"": ("", [])}
+    for section in known.article.sections:
+        if section.anchor not in reserved:
+            texts[section.anchor] = (section.heading, [])
     for sentence, text in zip(known.sentences, known.texts, strict=True):
         if sentence.anchor in texts and len(texts[sentence.anchor][1]) < _SHOWN:
             texts[sentence.anchor][1].append(text)

@@ -28,16 +28,16 @@ from typing import TYPE_CHECKING, Any
 
 from core.memory.asking import Cancelled, Question
 from core.memory.estimate import estimated_tokens
-from core.memory.stages.types import Passage, Refusal
+from core.memory.stages.proposing import proposal, refusal
+from core.memory.stages.types import Passage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from core.memory.asking import Model
+    from core.memory.stages.types import Refusal
     from core.memory.turns import SourceConversation, Turn
 
-VERSION = 1
-"""Part of the key of kept answers: raised when questions or rules change."""
 WINDOW_TOKENS = 2_000
 """Estimated tokens of the turns that one question shows at most, unless one turn is longer."""
 SHORT_TOKENS = 600
@@ -96,7 +96,6 @@ def segment(
 
     Raises:
         Cancelled: the run was cancelled.
-        MlxbunError: the model has no answer.
     """
     passages: list[Passage] = []
     refusals: list[Refusal] = []
@@ -169,13 +168,14 @@ def _segments(
     users = sum(turn.role == "user" for turn in window)
     if users < 2 or sum(turn_tokens(turn) for turn in window) <= SHORT_TOKENS:
         return whole, []
-    answer = model.answer(question(conversation, window), cancelled=cancelled)
+    answer, refused = proposal(model, question(conversation, window), "", cancelled=cancelled)
+    if refused:
+        return whole, list(refused)
     try:
         return _checked(answer, window), []
     except _BrokenAnswer as problem:
         reason = f"The division of {conversation.id} was refused: {problem}."
-        refusal = Refusal(stage="segment", article="", reason=reason, text=str(answer)[:500])
-        return whole, [refusal]
+        return whole, [refusal("segment", "", reason, answer)]
 
 
 def _checked(answer: Mapping[str, Any], window: tuple[Turn, ...]) -> list[_Segment]:
