@@ -53,10 +53,10 @@ def review(
 
     session: Session = context.obj
     console = session.console(json=json)
+    if run is None and (accept is not None or reject is not None):
+        raise UsageProblem("--accept and --reject need a run.")
     memory = opened(context, vault)
     if run is None:
-        if accept is not None or reject is not None:
-            raise UsageProblem("--accept and --reject need a run.")
         _list(waiting(memory.git), console)
         return
     found = open_review(memory.git, run)

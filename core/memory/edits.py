@@ -7,7 +7,6 @@ the text's first line does.
 
 from __future__ import annotations
 
-import bisect
 import re
 import unicodedata
 from typing import TYPE_CHECKING
@@ -17,7 +16,6 @@ from core.memory import lines, links
 from core.memory import sentences as splitting
 from core.memory.article import NOTES, REFERENCES, SEE_ALSO, parse, sentences
 from core.memory.names import name_key
-from core.memory.prose import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -154,24 +152,6 @@ def remove_footnote(text: str, label: str) -> str:
     return text
 
 
-def renumber(text: str) -> str:
-    """Give the footnotes new numbers, in the order in which they are first used.
-
-    Labels that are not numbers stay; definitions keep their places. Only labels change.
-    """
-    article = parse(text)
-    places = [(m.label, m.start + 2) for m in article.markers]
-    numbers = [m.label for m in article.markers if m.label.isdecimal()]
-    numbers += [n.label for n in article.footnotes if n.label.isdecimal()]
-    names = {label: str(number) for number, label in enumerate(dict.fromkeys(numbers), 1)}
-    places += [(n.label, text.index("[^", n.start) + 2) for n in article.footnotes]
-    pieces, at = [], 0
-    for label, start in sorted(places, key=lambda place: place[1]):
-        pieces += [text[at:start], names.get(label, label)]
-        at = start + len(label)
-    return "".join([*pieces, text[at:]])
-
-
 def add_link(text: str, start: int, stop: int, target: str) -> str:
     """Make a link of a phrase.
 
@@ -187,32 +167,18 @@ def add_link(text: str, start: int, stop: int, target: str) -> str:
     phrase = text[start:stop]
     if not phrase.strip() or _NOT_IN_LINK.search(phrase) or _NOT_IN_LINK.search(target):
         raise UsageProblem(f"{phrase[:80]!r} cannot be a link to {target[:80]!r}.")
-    row = text[text.rfind("\n", 0, start) + 1 : start].lstrip().startswith("|")
+    line_start = text.rfind("\n", 0, start) + 1
+    line_stop = (text.find("\n", stop) + 1 or len(text) + 1) - 1
+    taken = splitting.protected(text, line_start, line_stop)
+    if any(begin < stop and start < end for begin, end in taken):
+        raise UsageProblem(f"There is a link or code at {phrase[:80]!r} already.")
+    row = text[line_start:start].lstrip().startswith("|")
     bar = "\\|" if row else "|"
     link = f"[[{target}]]" if phrase == target else f"[[{target}{bar}{phrase}]]"
     changed = text[:start] + link + text[stop:]
     if not any(found.start == start for found in parse(changed).links):
         raise UsageProblem(f"There can be no link at {phrase[:80]!r}.")
     return changed
-
-
-def find_phrase(article: Article, phrase: str) -> tuple[int, int] | None:
-    """Return the offsets of the first place in the prose where a phrase stands free.
-
-    Whole words, case ignored; not in links, code, addresses and footnote markers. None: nowhere.
-    """
-    words = phrase.split()
-    if not words:
-        return None
-    pattern = re.compile(r"[ \t]".join(map(re.escape, words)), re.IGNORECASE)
-    text = article.source
-    for block in blocks(article):
-        taken = splitting.protected(text, block.start, block.stop)
-        starts = [start for start, _ in taken]
-        for match in links.outside(pattern.finditer(text, block.start, block.stop), taken):
-            if _is_free(text, match.start(), match.end(), starts):
-                return match.span()
-    return None
 
 
 def add_see_also(text: str, name: str) -> str:
@@ -233,27 +199,6 @@ def add_see_also(text: str, name: str) -> str:
         return _with_line(text, last.end, item)
     at, lead, tail = _paragraph_place(text, section.content, section.own_stop)
     return f"{text[:at]}{lead}{item}{tail}{text[at:]}"
-
-
-def add_alias(text: str, alias: str) -> str:
-    """Add another name to the infobox, unless the article has it; the infobox may be missing."""
-    article = _closed(text)
-    known = {name_key(name) for name in (article.title, *article.aliases)}
-    clean = _alias(alias)
-    if name_key(clean) in known or not clean:
-        return text
-    box = article.infobox
-    if box is None:
-        ending = lines.newline(text)
-        block = f"```info{ending}aliases: {clean}{ending}```"
-        return _with_block(text, _head_stop(article), block)
-    for line in _lines(text, box.start, box.stop):
-        key, colon, value = text[line.start : line.stop].partition(":")
-        if colon and key.strip().casefold() == "aliases":
-            at = line.start + len(text[line.start : line.stop].rstrip())
-            return f"{text[:at]}{', ' if value.strip() else ' '}{clean}{text[at:]}"
-    fence = list(_lines(text, box.start, box.stop))[-1]
-    return _with_line(text, fence.start, f"aliases: {clean}")
 
 
 # Where things go.
@@ -422,23 +367,6 @@ def _without_gap(text: str, start: int, stop: int) -> tuple[int, int]:
     while start and text[start - 1] in " \t":
         start -= 1
     return start, stop
-
-
-def _is_free(text: str, start: int, stop: int, starts: Sequence[int]) -> bool:
-    """Return whether words stand between words, and nothing that is protected begins in them."""
-    following = bisect.bisect_left(starts, start)
-    if following < len(starts) and starts[following] < stop:
-        return False
-    return not (_joined(text, start) or _joined(text, stop))
-
-
-def _joined(text: str, at: int) -> bool:
-    """Return whether the characters on both sides of an offset belong to one word."""
-    if not 0 < at < len(text):
-        return False
-    before, after = text[at - 1], text[at]
-    wide = any(unicodedata.east_asian_width(char) == "W" for char in (before, after))
-    return not wide and all(char.isalnum() or char == "_" for char in (before, after))
 
 
 def _one_line(text: str) -> str:

@@ -76,7 +76,8 @@ class SynthesisOptions:
     limit: int | None = None
     """Conversations at most, the oldest first; at least 1."""
     budget_minutes: float | None = None
-    """After this time no conversation is begun; what is whole is kept. More than 0."""
+    """After 60% of this time no conversation is begun: the rest is for the articles of those that
+    were read. More than 0."""
     review: bool = False
     """Whether the commit goes to a branch, to be accepted sentence by sentence."""
 
@@ -222,7 +223,6 @@ class _Run:
     def _ingest(self) -> None:
         if self._options.sources is None:
             return
-        self._start("ingest", "sources")
         ingest(
             vault=self._memory.vault,
             paths=self._memory.paths,

@@ -95,6 +95,7 @@ class Vault:
         """Return the names of all pages in `articles/` and `Reference/`.
 
         Raises:
+            StoreCorrupt: a folder cannot be read.
             VaultMissing: there is no vault.
         """
         if not self.exists:
@@ -107,14 +108,22 @@ class Vault:
         )
 
     def entries(self, folder: str) -> Iterator[os.DirEntry[str]]:
-        """Yield the pages right inside of a folder: regular files with a valid name and `.md`."""
+        """Yield the pages right inside of a folder: regular files with a valid name and `.md`.
+
+        Raises:
+            StoreCorrupt: the folder cannot be read.
+        """
         if not _is_folder(self.root / folder):
             return
-        with os.scandir(self.root / folder) as found:
-            for entry in found:
-                named = entry.name.endswith(SUFFIX) and is_name(entry.name.removesuffix(SUFFIX))
-                if named and entry.is_file(follow_symlinks=False):
-                    yield entry
+        try:
+            with os.scandir(self.root / folder) as found:
+                entries = list(found)
+        except OSError as error:
+            raise _read_failure(f"{folder}/", error) from error
+        for entry in entries:
+            named = entry.name.endswith(SUFFIX) and is_name(entry.name.removesuffix(SUFFIX))
+            if named and entry.is_file(follow_symlinks=False):
+                yield entry
 
     def find(self, name: str) -> str:
         """Return the path of the page that a name means, relative to the vault.

@@ -38,6 +38,18 @@ _LAST_WORDS = re.compile(
 _ARTICLES = frozenset({"a", "an", "the", "our", "my"}) | ADVERBS
 _STATE_WORDS = frozenset({"allergic", "based", "married", "responsible", "called", "named", "due"})
 
+SINGULAR = {
+    "am": "is",
+    "are": "is",
+    "were": "was",
+    "don't": "doesn't",
+    "haven't": "hasn't",
+    "aren't": "isn't",
+    "weren't": "wasn't",
+    "have": "has",
+    "do": "does",
+}
+"""Forms of the first person, and the third person singular for them."""
 _NAME_WORD = re.compile(r"[^\W\d_a-zß-öø-ÿ]")
 
 
@@ -114,15 +126,22 @@ def is_person_noun(word: str) -> bool:
 def third(text: str, scope: Scope | None = None) -> str:
     """Return words with first persons as "the user" and "the team"."""
     team = f"the {scope.project} team" if scope and scope.project else "the user's team"
-    found = []
+    found: list[str] = []
+    follows = False  # whether the word before was "I" or "we"
     for word in text.split():
         low = word.strip(EDGE).casefold()
         if low in _FIRST:
             shown = _FIRST[low].replace("the team", team)
             found.append(word.casefold().replace(low, shown))
         else:
-            found.append(word)
+            found.append(_singular(word) if follows else word)
+        follows = low in ("i", "we")
     return " ".join(found)
+
+
+def _singular(verb: str) -> str:
+    """Return the verb after "I" as it is after "the user", as far as that is certain."""
+    return SINGULAR.get(verb, verb)
 
 
 def value_of(text: str) -> str:

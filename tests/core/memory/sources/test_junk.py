@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -72,14 +73,14 @@ def _places(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 def _spoiled(value: Any, chance: random.Random) -> Any:
-    copy = json.loads(json.dumps(value))
+    spoiled = copy.deepcopy(value)
     for _ in range(chance.randint(1, 3)):
-        container, key = chance.choice(list(_places(copy)))
+        container, key = chance.choice(list(_places(spoiled)))
         if chance.random() < 0.2 and isinstance(container, dict):
             del container[key]
         else:
-            container[key] = chance.choice(_JUNK)
-    return copy
+            container[key] = copy.deepcopy(chance.choice(_JUNK))
+    return spoiled
 
 
 @pytest.mark.parametrize("kind", _SOURCES)
