@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from commands._shared.session import Session
+    from core.memory.opening import Memory
     from core.memory.vault import Vault
     from core.settings import Settings
 
@@ -453,6 +454,15 @@ def memory_parts() -> Iterator[Candidate]:
     yield "unseen", "Conversations for which no rules were written."
 
 
+def waiting_runs(ctx: Tab) -> Iterator[Candidate]:
+    """Yield the runs that wait for a review."""
+    from core.memory.review import waiting
+
+    with suppress(MlxbunError):
+        for run in waiting(_memory_of(ctx).git):
+            yield run.run, ", ".join(run.articles)
+
+
 def memory_scopes() -> Iterator[Candidate]:
     """Yield what a search of the memory vault covers."""
     yield "all", "Articles and documentation."
@@ -461,13 +471,17 @@ def memory_scopes() -> Iterator[Candidate]:
 
 
 def _vault_of(ctx: Tab) -> Vault:
+    return _memory_of(ctx).vault
+
+
+def _memory_of(ctx: Tab) -> Memory:
     """Return the memory vault that is meant."""
     from pathlib import Path
 
     from core.memory.opening import open_memory
 
     named = ctx.params.get("vault")
-    return open_memory(ctx.obj.paths, Path(named) if named else None).vault
+    return open_memory(ctx.obj.paths, Path(named) if named else None)
 
 
 def _revisions(hub_cache: Path, incomplete: str) -> Iterator[Candidate]:

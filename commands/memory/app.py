@@ -10,6 +10,7 @@ from commands.memory.forgetting import forget
 from commands.memory.mcp import mcp
 from commands.memory.past import blame, diff, history, revert, why
 from commands.memory.reading import links, list_, read, search, section, toc
+from commands.memory.reviewing import review
 from commands.memory.scheduling import schedule, unschedule
 from commands.memory.setup import doctor, init, open_, status
 from commands.memory.writing import ingest, synthesize
@@ -39,6 +40,7 @@ for verb in (
     doctor,
     ingest,
     synthesize,
+    review,
     schedule,
     unschedule,
     evaluate,

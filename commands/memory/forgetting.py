@@ -60,7 +60,7 @@ def forget(
     memory = opened(context, vault)
     if purge:
         refuse_purge(memory.git)
-    plan = plan_forget(memory, target, source=source)
+    plan = plan_forget(memory, target, source=source, history=purge)
     if not json:
         console.lines(_plan_lines(plan))
     done = not dry_run and (yes or _confirmed(console, purge=purge))

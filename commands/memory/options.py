@@ -46,15 +46,19 @@ DryRunOption = Annotated[
 
 
 def opened(context: typer.Context, vault: Path | None) -> Memory:
-    """Return the vault that is meant.
+    """Return the vault that is meant, with the documentation of this mlxbun in it.
 
     Raises:
         VaultMissing: there is none.
     """
     from core.memory.opening import open_memory
+    from core.memory.reference_pages import keep_current
 
     session: Session = context.obj
-    return open_memory(session.paths, vault, on_note=session.console().note)
+    note = session.console().note
+    memory = open_memory(session.paths, vault, on_note=note)
+    keep_current(memory.vault, on_note=note)
+    return memory
 
 
 def checked_limit(limit: int, most: int) -> int:

@@ -30,6 +30,11 @@ _DEEPEST = 64
 _LARGEST_ATTRIBUTES = 1024 * 1024
 # `diff` alone, `-diff` and `diff=false` name no driver.
 _DRIVER = re.compile(rb"(?:^|\s)(?:filter|diff|merge)=(\S+)")
+_UNCOMMITTED = {
+    "new": "The file is not committed.",
+    "modified": "The file has changes that are not committed.",
+    "deleted": "The file was deleted, which is not committed.",
+}
 _BUILT_IN = frozenset((b"text", b"union", b"binary", b"astextplain", b"markdown"))
 
 
@@ -108,7 +113,7 @@ def check_repository(git: Git, *, is_git: bool) -> Iterator[Finding]:
     if index.unmerged:
         yield finding("conflict", "error", "", "The git index has unresolved conflicts.")
     for each in found.dirty:
-        yield finding("uncommitted", "warning", each.path, f"The file is {each.state} since HEAD.")
+        yield finding("uncommitted", "warning", each.path, _UNCOMMITTED[each.state])
     for left in found.left_out:
         yield finding("uncommitted", "error", left.path, f"It cannot be committed: {left.reason}.")
 

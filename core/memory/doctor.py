@@ -206,7 +206,7 @@ def _names(articles: dict[str, _Read], names: Sequence[str]) -> Iterator[Finding
                     kind="ambiguous-alias",
                     severity="warning",
                     path=read.path,
-                    message=f"Its title or alias {alias!r} means {other!r}.",
+                    message=f"Its title or alias {alias!r} leads to {other!r} instead.",
                 )
 
 

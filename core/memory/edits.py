@@ -17,7 +17,6 @@ from core.memory import lines, links
 from core.memory import sentences as splitting
 from core.memory.article import NOTES, REFERENCES, SEE_ALSO, parse, sentences
 from core.memory.names import name_key
-from core.memory.prose import blocks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -90,14 +89,24 @@ def remove_sentence(text: str, sentence: Sentence) -> str:
 
     Footnotes that were not used before stay.
     """
+    return remove_sentences(text, [sentence])
+
+
+def remove_sentences(text: str, sentences: Sequence[Sentence]) -> str:
+    """Remove several sentences of a text, as `remove_sentence` does; linear in text and number."""
     article = parse(text)
-    used = {m.label.casefold() for m in article.markers if not _within(m.start, sentence)}
-    orphans = [label for label in sentence.labels if label.casefold() not in used]
-    start, stop = _with_space(text, sentence)
-    text = text[:start] + text[stop:]
-    for label in dict.fromkeys(orphans):
-        text = remove_footnote(text, label)
-    return text
+    inside = sorted((sentence.start, sentence.end) for sentence in sentences)
+    starts = [start for start, _ in inside]
+    used: set[str] = set()
+    for marker in article.markers:
+        before = bisect.bisect_right(starts, marker.start) - 1
+        if before < 0 or marker.start >= inside[before][1]:
+            used.add(marker.label.casefold())
+    cited = {label.casefold() for sentence in sentences for label in sentence.labels}
+    for sentence in sorted(sentences, key=lambda each: each.start, reverse=True):
+        start, stop = _with_space(text, sentence)
+        text = text[:start] + text[stop:]
+    return _without_notes(text, cited - used)
 
 
 def add_section(text: str, heading: str, *, level: int = 2) -> tuple[str, str]:
@@ -148,28 +157,15 @@ def add_footnote(text: str, note: str) -> tuple[str, str]:
 
 def remove_footnote(text: str, label: str) -> str:
     """Remove the definitions of a label."""
-    notes = [n for n in parse(text).footnotes if n.label.casefold() == label.casefold()]
+    return _without_notes(text, {label.casefold()})
+
+
+def _without_notes(text: str, labels: set[str]) -> str:
+    """Remove the definitions of labels, in lower case."""
+    notes = [note for note in parse(text).footnotes if note.label.casefold() in labels]
     for note in reversed(notes):
         text = text[: note.start] + text[note.stop :]
     return text
-
-
-def renumber(text: str) -> str:
-    """Give the footnotes new numbers, in the order in which they are first used.
-
-    Labels that are not numbers stay; definitions keep their places. Only labels change.
-    """
-    article = parse(text)
-    places = [(m.label, m.start + 2) for m in article.markers]
-    numbers = [m.label for m in article.markers if m.label.isdecimal()]
-    numbers += [n.label for n in article.footnotes if n.label.isdecimal()]
-    names = {label: str(number) for number, label in enumerate(dict.fromkeys(numbers), 1)}
-    places += [(n.label, text.index("[^", n.start) + 2) for n in article.footnotes]
-    pieces, at = [], 0
-    for label, start in sorted(places, key=lambda place: place[1]):
-        pieces += [text[at:start], names.get(label, label)]
-        at = start + len(label)
-    return "".join([*pieces, text[at:]])
 
 
 def add_link(text: str, start: int, stop: int, target: str) -> str:
@@ -187,32 +183,18 @@ def add_link(text: str, start: int, stop: int, target: str) -> str:
     phrase = text[start:stop]
     if not phrase.strip() or _NOT_IN_LINK.search(phrase) or _NOT_IN_LINK.search(target):
         raise UsageProblem(f"{phrase[:80]!r} cannot be a link to {target[:80]!r}.")
-    row = text[text.rfind("\n", 0, start) + 1 : start].lstrip().startswith("|")
+    line_start = text.rfind("\n", 0, start) + 1
+    line_stop = (text.find("\n", stop) + 1 or len(text) + 1) - 1
+    taken = splitting.protected(text, line_start, line_stop)
+    if any(begin < stop and start < end for begin, end in taken):
+        raise UsageProblem(f"There is a link or code at {phrase[:80]!r} already.")
+    row = text[line_start:start].lstrip().startswith("|")
     bar = "\\|" if row else "|"
     link = f"[[{target}]]" if phrase == target else f"[[{target}{bar}{phrase}]]"
     changed = text[:start] + link + text[stop:]
     if not any(found.start == start for found in parse(changed).links):
         raise UsageProblem(f"There can be no link at {phrase[:80]!r}.")
     return changed
-
-
-def find_phrase(article: Article, phrase: str) -> tuple[int, int] | None:
-    """Return the offsets of the first place in the prose where a phrase stands free.
-
-    Whole words, case ignored; not in links, code, addresses and footnote markers. None: nowhere.
-    """
-    words = phrase.split()
-    if not words:
-        return None
-    pattern = re.compile(r"[ \t]".join(map(re.escape, words)), re.IGNORECASE)
-    text = article.source
-    for block in blocks(article):
-        taken = splitting.protected(text, block.start, block.stop)
-        starts = [start for start, _ in taken]
-        for match in links.outside(pattern.finditer(text, block.start, block.stop), taken):
-            if _is_free(text, match.start(), match.end(), starts):
-                return match.span()
-    return None
 
 
 def add_see_also(text: str, name: str) -> str:
@@ -233,27 +215,6 @@ def add_see_also(text: str, name: str) -> str:
         return _with_line(text, last.end, item)
     at, lead, tail = _paragraph_place(text, section.content, section.own_stop)
     return f"{text[:at]}{lead}{item}{tail}{text[at:]}"
-
-
-def add_alias(text: str, alias: str) -> str:
-    """Add another name to the infobox, unless the article has it; the infobox may be missing."""
-    article = _closed(text)
-    known = {name_key(name) for name in (article.title, *article.aliases)}
-    clean = _alias(alias)
-    if name_key(clean) in known or not clean:
-        return text
-    box = article.infobox
-    if box is None:
-        ending = lines.newline(text)
-        block = f"```info{ending}aliases: {clean}{ending}```"
-        return _with_block(text, _head_stop(article), block)
-    for line in _lines(text, box.start, box.stop):
-        key, colon, value = text[line.start : line.stop].partition(":")
-        if colon and key.strip().casefold() == "aliases":
-            at = line.start + len(text[line.start : line.stop].rstrip())
-            return f"{text[:at]}{', ' if value.strip() else ' '}{clean}{text[at:]}"
-    fence = list(_lines(text, box.start, box.stop))[-1]
-    return _with_line(text, fence.start, f"aliases: {clean}")
 
 
 # Where things go.
@@ -392,10 +353,6 @@ def _check_sentence(text: str, before: Article, start: int, stop: int, anchor: s
         raise UsageProblem(f"{text[start:stop][:80]!r} cannot be a sentence there.")
 
 
-def _within(offset: int, sentence: Sentence) -> bool:
-    return sentence.start <= offset < sentence.end
-
-
 def _with_space(text: str, sentence: Sentence) -> tuple[int, int]:
     """Return the offsets of a sentence with the space after it, or its whole line or paragraph."""
     start, stop = sentence.start, sentence.end
@@ -422,23 +379,6 @@ def _without_gap(text: str, start: int, stop: int) -> tuple[int, int]:
     while start and text[start - 1] in " \t":
         start -= 1
     return start, stop
-
-
-def _is_free(text: str, start: int, stop: int, starts: Sequence[int]) -> bool:
-    """Return whether words stand between words, and nothing that is protected begins in them."""
-    following = bisect.bisect_left(starts, start)
-    if following < len(starts) and starts[following] < stop:
-        return False
-    return not (_joined(text, start) or _joined(text, stop))
-
-
-def _joined(text: str, at: int) -> bool:
-    """Return whether the characters on both sides of an offset belong to one word."""
-    if not 0 < at < len(text):
-        return False
-    before, after = text[at - 1], text[at]
-    wide = any(unicodedata.east_asian_width(char) == "W" for char in (before, after))
-    return not wide and all(char.isalnum() or char == "_" for char in (before, after))
 
 
 def _one_line(text: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import defaultdict
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from core.memory.echoes import words
 from core.memory.ledger import LEDGER
 from core.memory.names import name_key
 from core.memory.results import ResultStore
-from core.memory.vault import ARTICLES, META, TALK, path_of
+from core.memory.vault import ARTICLES, META, TALK, name_of, path_of
 from core.memory.writer import Change, editing
 from core.registry.files import read_bytes
 
@@ -108,21 +109,28 @@ class ForgetPlan:
         }
 
 
-def plan_forget(memory: Memory, target: str, *, source: bool = False) -> ForgetPlan:
+def plan_forget(
+    memory: Memory, target: str, *, source: bool = False, history: bool = False
+) -> ForgetPlan:
     """Find what is to be forgotten.
 
     Args:
         memory: the vault, its store and index.
         target: the name of an article, without case; else a text, whose words are looked for.
         source: whether the conversations forget it, too.
+        history: whether the history is to be rewritten (`core.memory.purge`), in which it may be
+            even if it is nowhere else any more.
 
     Raises:
-        NotFound: there is nothing to forget.
+        NotFound: there is nothing to forget; not with `history`.
         UsageProblem: a text without words, or one in too many sentences.
         VaultMissing: there is no vault.
     """
-    plan = _Planning(memory, target, source=source).plan()
-    if plan.empty:
+    article = _article_named(memory, target)
+    if article is None and history:
+        article = _article_in_history(memory, target)
+    plan = _Planning(memory, target, article, source=source).plan()
+    if plan.empty and not history:
         raise NotFound(
             f"Nothing in memory contains {target[:80]!r}.",
             hint="Search for it: `mlxbun memory search`.",
@@ -133,11 +141,11 @@ def plan_forget(memory: Memory, target: str, *, source: bool = False) -> ForgetP
 class _Planning:
     """The search for all that is to be forgotten. Used once."""
 
-    def __init__(self, memory: Memory, target: str, *, source: bool) -> None:
+    def __init__(self, memory: Memory, target: str, article: str | None, *, source: bool) -> None:
         self._memory = memory
         self._target = target
         self._source = source
-        self.article = _article_named(memory, target)
+        self.article = article
         self._needle = None if self.article else Needle(target)
         self._files: list[FileCut] = []
         self._texts: list[str] = []
@@ -340,6 +348,17 @@ def _is_long(quote: str) -> bool:
 def _article_named(memory: Memory, target: str) -> str | None:
     key = name_key(target)
     return next((n for n in memory.vault.names().articles if name_key(n) == key), None)
+
+
+def _article_in_history(memory: Memory, target: str) -> str | None:
+    """Return the name of an article that there was once."""
+    head = memory.git.head()
+    if head is None:
+        return None
+    listed = memory.git.run("log", "--format=", "--name-only", "-m", "-z", head, "--", ARTICLES)
+    paths = {os.fsdecode(path.strip(b"\n")) for path in listed.split(b"\0")}
+    wanted = name_key(path_of(target))
+    return next((name_of(path) for path in sorted(paths) if name_key(path) == wanted), None)
 
 
 def _pages(memory: Memory) -> Iterable[str]:

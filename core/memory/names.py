@@ -44,7 +44,7 @@ def file_name(title: str) -> str:
     text = re.sub(r"(?<=\w)#(?!\w)", " sharp", _one_line(title))
     text = _REFUSED.sub(" ", _visible(text))
     stem = _cut(" ".join(text.split()).strip(". "), _LONGEST_STEM).rstrip(". ")
-    if not any(char.isalnum() for char in stem):
+    if not any(char.isalnum() or unicodedata.category(char) == "So" for char in stem):
         message = f"No file name can be made of the title {_shown(title)}."
         raise BadRequest(message, field="name")
     return f"The {stem}" if _RESERVED.fullmatch(stem) else stem
@@ -66,6 +66,11 @@ def checked_name(name: str) -> str:
     if reason:
         raise BadRequest(f"{_shown(name)} is not a valid article name: {reason}.", field="name")
     return text
+
+
+def is_name(stem: str) -> bool:
+    """Return whether a file's name without `.md` can be asked for."""
+    return _fault(stem, size=_size(stem)) is None
 
 
 def _fault(stem: str, *, size: int | None) -> str | None:
@@ -98,12 +103,13 @@ def _visible(text: str) -> str:
 
     Zero-width joiners stay: scripts of India, Persian and emoji need them.
     """
-    kept = ("\u200c", "\u200d")
-    return "".join(
-        char
-        for char in text
-        if char in kept or unicodedata.category(char) not in ("Cf", "Cs", "Co", "Cn")
-    )
+    return "".join(char for char in text if char in "\u200c\u200d" or not _is_invisible(char))
+
+
+def _is_invisible(char: str) -> bool:
+    code = ord(char)
+    no_character = code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF
+    return no_character or unicodedata.category(char) in ("Cf", "Cs")
 
 
 def _cut(text: str, limit: int) -> str:

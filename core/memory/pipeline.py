@@ -202,6 +202,10 @@ class _Run:
         run = _run_id(self._began, heads)
         if not heads:
             return self._summary(run, model="", note="Nothing new to synthesize.")
+        # A run that was killed while its files were moved is put right before they are read. Else
+        # its facts would look written, and be taken back after their conversations are done.
+        with editing(self._memory.vault, wait=_WAIT_SECONDS):
+            pass
         with _opened(self._open_model) as opened:
             model = KeepingModel(opened, self._results)
             read = self._read(heads, model)
@@ -218,7 +222,6 @@ class _Run:
     def _ingest(self) -> None:
         if self._options.sources is None:
             return
-        self._start("ingest", "sources")
         ingest(
             vault=self._memory.vault,
             paths=self._memory.paths,

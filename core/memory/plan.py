@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
+import sqlite3
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from core.figures import FigureStore
 from core.memory.asking import Cancelled
-from core.memory.events import Note, StageStarted, SynthesisSummary
+from core.memory.events import Note, SynthesisSummary
 from core.memory.redact.key import vault_key
 from core.memory.stages.ingest import ingest
 from core.memory.store import ConversationStore
@@ -47,7 +49,6 @@ def dry_run(
     with tempfile.TemporaryDirectory(prefix="mlxbun-plan-") as folder:
         store = _copied_store(memory, Path(folder))
         if options.sources is not None:
-            on_event(StageStarted(stage="ingest", message="sources"))
             ingest(
                 vault=memory.vault,
                 paths=memory.paths,
@@ -69,8 +70,13 @@ def _copied_store(memory: Memory, folder: Path) -> ConversationStore:
     """Copy the store, so that what was ingested before is known."""
     there = memory.folder / "conversations.db"
     if there.is_file():
-        shutil.copyfile(there, folder / there.name)
+        with _opened(there, "ro") as original, _opened(folder / there.name, "rwc") as copy:
+            original.backup(copy)
     return ConversationStore(folder, key=vault_key(memory.root), on_note=lambda _note: None)
+
+
+def _opened(path: Path, mode: str) -> closing[sqlite3.Connection]:
+    return closing(sqlite3.connect(f"file:{quote(str(path))}?mode={mode}", uri=True))
 
 
 def _estimate(

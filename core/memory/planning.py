@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from core.memory.events import SynthesisEvent
     from core.memory.ledger import Ledger
     from core.memory.stages.catalogue import Known, Pages
-    from core.memory.stages.types import Draft, Fact, Placed, Refusal, Routed, Stage
+    from core.memory.stages.types import Draft, Fact, Placed, Refusal, Stage
     from core.memory.stages.weaving import Woven
     from core.memory.talk import Entry
     from core.memory.truth import Settlement
@@ -150,17 +150,8 @@ class _Planner:
         by_id = {fact.id: fact for fact in facts}
         boards: dict[str, _Board] = defaultdict(_Board)
         for item in routing.routed:
-            if self._is_writable(item, by_id[item.fact]):
-                boards[item.article].facts.append(by_id[item.fact])
+            boards[item.article].facts.append(by_id[item.fact])
         return dict(boards)
-
-    def _is_writable(self, item: Routed, fact: Fact) -> bool:
-        """Return whether the article of a fact can be changed; else a Talk entry says why not."""
-        if item.new or self._known(item.article) is not None:
-            return True
-        reason = self.catalogue.problems.get(item.article, "The article cannot be read.")
-        self.notes.append((item.article, left_out(reason, fact)))
-        return False
 
     def _known(self, name: str) -> Known | None:
         return self.catalogue.known(name) if name in self.catalogue.names else None

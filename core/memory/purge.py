@@ -47,7 +47,7 @@ class Purged:
     """What rewriting history came to."""
 
     commits: int
-    """Commits that were written anew."""
+    """Commits that are other ones now; 0: the text is in none of them."""
     before: str
     """The commit that the branch pointed to."""
     after: str
@@ -125,12 +125,13 @@ def purge(
         after = rewriting.write(commits, on_progress)
         if git.run("diff-tree", "-r", "--name-only", before, after).strip():
             raise StoreCorrupt("The vault would not be the same afterwards; nothing was changed.")
-        if not git.move_ref(branch, after, before, why="mlxbun: purge"):
+        if after != before and not git.move_ref(branch, after, before, why="mlxbun: purge"):
             raise VaultBusy("The branch moved while history was rewritten; nothing was changed.")
         _drop_leftovers(git)
         _drop_objects(git, branch, after)
+        same = set(rewriting.commits(after))
     return Purged(
-        commits=len(commits),
+        commits=sum(commit not in same for commit in commits),
         before=before,
         after=after,
         remaining=_remaining(git, rewriting.unread),

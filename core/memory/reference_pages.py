@@ -1,20 +1,24 @@
 """mlxbun's own documentation as pages of the vault: `Reference/*.md`, made of `docs/*.md`.
 
-The pages are package data. `Meta/reference.json` says what was written: of which edition, and the
-hash of each page. When the edition of the installed mlxbun differs, all pages are written anew in
-one commit. A page that the user has changed since is kept beside the new one, under another name.
+The pages are package data. `Meta/reference.json` says what was written: by which version of mlxbun,
+of which edition (a hash over all pages), and the hash of each page. When the installed mlxbun has
+another edition and is not older, all pages are written anew in one commit. A page that the user has
+changed since is kept beside the new one, under another name.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from core.errors import NotFound
+from core.errors import MlxbunError, NotFound
 from core.memory.vault import META, REFERENCES, Vault
 from core.memory.writer import Change, editing
 
@@ -34,6 +38,8 @@ _LARGEST_RECORD = 256 * 1024
 class _Record:
     """What mlxbun has written to `Reference/`."""
 
+    version: str
+    """Of the mlxbun that wrote it; may be empty."""
     edition: str
     """Hash over all pages; empty: nothing was written."""
     pages: Mapping[str, str]
@@ -56,8 +62,38 @@ def edition() -> str:
 
 
 def is_current(vault: Vault) -> bool:
-    """Return whether the pages in a vault are those of this mlxbun; one small file is read."""
-    return _record(vault).edition == edition()
+    """Return whether the pages in a vault are those of this mlxbun, or of a newer one."""
+    return _is_current(_record(vault))
+
+
+def _is_current(record: _Record) -> bool:
+    return record.edition == edition() or _numbers(record.version) > _numbers(_version())
+
+
+def _version() -> str:
+    try:
+        return version("mlxbun")
+    except PackageNotFoundError:
+        return ""
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    """Return the numbers at the beginning of a version, to compare it."""
+    match = re.match(r"[0-9]{1,6}(?:\.[0-9]{1,6}){0,5}", text)
+    return tuple(int(part) for part in match[0].split(".")) if match else ()
+
+
+def keep_current(vault: Vault, *, on_note: Callable[[str], None]) -> None:
+    """Bring `Reference/` up to date where mlxbun has written it and can do so now.
+
+    For every command that opens a vault: whatever is in the way does not stop the command.
+    """
+    if not vault.is_git or is_current(vault) or not _record(vault).edition:
+        return
+    try:
+        refresh_reference(vault, today=datetime.now().astimezone().date(), on_note=on_note)
+    except MlxbunError as problem:
+        on_note(f"The documentation in Reference could not be updated: {problem.message}")
 
 
 def refresh_reference(vault: Vault, *, today: date, on_note: Callable[[str], None]) -> str | None:
@@ -86,7 +122,7 @@ def write_reference(
 ) -> str | None:
     """Do the same in a vault that is held for writing."""
     record = _record(vault)
-    if record.edition == edition():
+    if _is_current(record):
         return None
     changes, kept = _planned(vault, record, today)
     commit = edit.commit(changes, "Update the documentation in Reference")
@@ -137,19 +173,25 @@ def _record(vault: Vault) -> _Record:
     try:
         data = vault.data(RECORD, limit=_LARGEST_RECORD)
     except NotFound:
-        return _Record(edition="", pages={}, before=None)
+        return _Record(version="", edition="", pages={}, before=None)
     before = hashlib.sha256(data).hexdigest()
     try:
         found: Any = json.loads(data)
         pages = {str(path): str(digest) for path, digest in found["pages"].items()}
-        return _Record(edition=str(found["edition"]), pages=pages, before=before)
+        return _Record(
+            version=str(found.get("version", "")),
+            edition=str(found["edition"]),
+            pages=pages,
+            before=before,
+        )
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
-        return _Record(edition="", pages={}, before=before)
+        return _Record(version="", edition="", pages={}, before=before)
 
 
 def _written(pages: Mapping[str, str]) -> str:
     digests = {path: _digest(text) for path, text in pages.items()}
-    return json.dumps({"edition": edition(), "pages": digests}, indent=1) + "\n"
+    record = {"version": _version(), "edition": edition(), "pages": digests}
+    return json.dumps(record, indent=1) + "\n"
 
 
 def _digest(text: str) -> str:

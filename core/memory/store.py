@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal, cast
 
 from core.database import Database
+from core.memory.estimate import estimated_tokens
 from core.memory.redact.key import keyed
 from core.memory.sources.raw import digest_of
 from core.memory.turns import SourceConversation, Turn
@@ -220,6 +221,9 @@ class ConversationStore:
         self.forget("turn", [turn_name(source_id, kind, each) for each in ids])
         if conversation is None:
             return
+        # The file that it came from is read again: what is said of it is no longer so.
+        sql = "DELETE FROM files WHERE file IN (SELECT origin FROM conversations WHERE id = ?)"
+        self._database.write(lambda connection: connection.execute(sql, (source_id,)) and None)
         turns = tuple(turn for turn in conversation.turns if turn.id not in ids)
         if not turns:
             self.remove([source_id])
@@ -309,11 +313,6 @@ def turn_name(source_id: str, kind: str, turn: str) -> str:
     In logs of programs that copy turns into other files, the copies have the same name.
     """
     return f"{kind if kind in _COPIED else source_id}#{turn}"
-
-
-def estimated_tokens(text: str) -> int:
-    """Return about how many tokens a text has: three bytes of UTF-8 each, rounded up."""
-    return -(-len(text.encode("utf-8", "replace")) // 3)
 
 
 def _write(

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from core.errors import NotFound, StoreCorrupt, UsageProblem, VaultMissing
 from core.memory.article import parse
-from core.memory.names import REFERENCE, SUFFIX, checked_name, name_key
+from core.memory.names import REFERENCE, SUFFIX, checked_name, is_name, name_key
 from core.units import format_bytes
 
 if TYPE_CHECKING:
@@ -95,6 +95,7 @@ class Vault:
         """Return the names of all pages in `articles/` and `Reference/`.
 
         Raises:
+            StoreCorrupt: a folder cannot be read.
             VaultMissing: there is no vault.
         """
         if not self.exists:
@@ -107,15 +108,22 @@ class Vault:
         )
 
     def entries(self, folder: str) -> Iterator[os.DirEntry[str]]:
-        """Yield the pages right inside of a folder: regular files, `.md`, names in UTF-8."""
+        """Yield the pages right inside of a folder: regular files with a valid name and `.md`.
+
+        Raises:
+            StoreCorrupt: the folder cannot be read.
+        """
         if not _is_folder(self.root / folder):
             return
-        with os.scandir(self.root / folder) as found:
-            for entry in found:
-                name = entry.name
-                visible = name.endswith(SUFFIX) and not name.startswith(".")
-                if visible and _is_unicode(name) and entry.is_file(follow_symlinks=False):
-                    yield entry
+        try:
+            with os.scandir(self.root / folder) as found:
+                entries = list(found)
+        except OSError as error:
+            raise _read_failure(f"{folder}/", error) from error
+        for entry in entries:
+            named = entry.name.endswith(SUFFIX) and is_name(entry.name.removesuffix(SUFFIX))
+            if named and entry.is_file(follow_symlinks=False):
+                yield entry
 
     def find(self, name: str) -> str:
         """Return the path of the page that a name means, relative to the vault.
@@ -315,11 +323,3 @@ def _is_folder(path: Path) -> bool:
         return stat.S_ISDIR(path.lstat().st_mode)
     except (OSError, ValueError):
         return False
-
-
-def _is_unicode(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -268,11 +268,13 @@ class Edit:
             if (content.data if content else None) == after:
                 continue
             entry = files.get(path)
-            if (entry.blob if entry else None) != (content.blob if content else None):
+            if content and entry is None:
                 raise UsageProblem(
                     f"{path} is not under version control in {root}, so mlxbun does not change it.",
                     hint="See .gitignore.",
                 )
+            if (entry.blob if entry else None) != (content.blob if content else None):
+                raise changed([path])  # since it was recorded, and back to what it was before
             moves.append(Move(path=path, before=now[path], after=after))
         return moves
 

@@ -76,6 +76,7 @@ MEMORY = {
         "mlxbun memory synthesize --dry-run",
         "mlxbun memory synthesize --model rules",
     ),
+    "review": ("mlxbun memory review",),
     "schedule": ("mlxbun memory schedule --at 03:00", "mlxbun memory status"),
     "unschedule": ("mlxbun memory schedule --at 03:00", "mlxbun memory unschedule"),
     "eval": ("mlxbun memory eval rules --part unseen --quiet",),

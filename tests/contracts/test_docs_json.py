@@ -25,10 +25,10 @@ from core.paths import Paths
 from scripts.docs.jobs import BROKEN, DONE, RUNNING, add_jobs, waiting_job
 from scripts.docs.library import add_adapter, add_library
 from scripts.docs.verbs import read_app
+from tests.commands.memory.vaults import CHAT, add_chat, programs
 from tests.core.train.runs import sums, write_rows
 from tests.core.upload.hub import UploadHub
 from tests.fakehub import Fault, weights
-from tests.commands.memory.vaults import CHAT, add_chat, programs
 from tests.ggufs import tiny_llama
 from tests.jsondocs import EVERY, FAILED, check_object, leaves, objects_in, page
 from tests.processes import SCRIPT, environ_of, mlxbun, wait_until
@@ -86,6 +86,7 @@ _RARE_KEYS = {
     "notes[]",
     "table.notes[]",
     "*",  # of a metric
+    *(f"last_run.{key}" for key in ("started", "finished", "outcome", "reason", "run", "commit")),
     "left_out[]",
     "skipped[]",
     "skipped[].reason",
@@ -93,6 +94,8 @@ _RARE_KEYS = {
     "remaining[]",
     "kept[]",
     "changed[]",
+    "left[]",
+    "items[].replaces[]",
     "elsewhere[]",
     *(f"{name}[]" for name in _PERFECT),
     "warnings[]",
@@ -255,11 +258,25 @@ def _run_memory(recorder: Recorder) -> None:
     run("memory", "open", "Ana", "--print")
     run("memory", "revert", "Ana")
     run("memory", "forget", "Heron", "--source")
+    _review(recorder)
     cron = {"PATH": programs(home / "programs")}
     run("memory", "schedule", **cron)
     run("memory", "status", **cron)
     run("memory", "unschedule", **cron)
     run("memory", "eval", "rules", "--part", "unseen")
+
+
+def _review(recorder: Recorder) -> None:
+    """Let a run wait, look at it, and decide."""
+    add_chat(Paths.from_environ(recorder.environ), "My brother Tom lives in Oslo. Tom plays chess.")
+    recorder.run("memory", "synthesize", "--model", "rules", "--review")
+    recorder.run("memory", "review")
+    branches = ["git", "for-each-ref", "--format=%(refname:lstrip=3)", "refs/heads/mlxbun"]
+    vault = recorder.home / ".mlxbun" / "wiki"
+    found = subprocess.run(branches, cwd=vault, capture_output=True, text=True, check=True)
+    waiting = found.stdout.strip()
+    recorder.run("memory", "review", waiting)
+    recorder.run("memory", "review", waiting, "--accept", "1", "--reject", "rest")
 
 
 def _serve(recorder: Recorder) -> None:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from core.errors import NotFound, UsageProblem
 from core.memory.citation import collapsed, is_quoted, parse_citation
 from core.memory.echoes import words
-from core.memory.evals.oracle import bare
 from core.memory.evals.pages import is_named, scored_page
 from core.memory.git import Git
 from core.memory.names import name_key
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from core.memory.evals.labels import Corpus, LabelledFact
-    from core.memory.evals.pages import ScoredPage
+    from core.memory.evals.pages import ScoredPage, Stated
     from core.memory.links import Link
     from core.memory.vault import Vault
 
@@ -282,20 +281,27 @@ def _citations(
 
 
 def _swapped(page: ScoredPage, corpus: Corpus) -> Iterator[str]:
-    """Yield the sentences that cite the words of a labelled fact which they do not state."""
+    """Yield the sentences that are not on what they cite."""
+    labelled = {collapsed(fact.sentence): fact for fact in corpus.facts}
     for sentence in page.stated:
-        for citation in sentence.citations:
-            fact = corpus.by_key.get((citation.source, citation.message, collapsed(citation.quote)))
-            if fact is None or bare(fact.sentence) == sentence.text:
-                continue
-            if not _has_words(sentence.text, fact.value):
-                yield f"{page.name}: cites {fact.id}: {sentence.text[:80]}"
+        fact = labelled.get(sentence.text)
+        fits = _is_stated(sentence, fact) if fact else _is_on(sentence)
+        if sentence.citations and not fits:
+            yield f"{page.name}: cites something else: {sentence.text[:80]}"
 
 
-def _has_words(sentence: str, value: str) -> bool:
-    """Return whether a sentence has at least half of the words of a value."""
-    there, wanted = set(words(sentence)), words(value)
-    return 2 * sum(word in there for word in wanted) >= len(wanted)
+def _is_stated(sentence: Stated, fact: LabelledFact) -> bool:
+    """Return whether the sentence of a label cites words with its value, there or elsewhere."""
+    value = collapsed(fact.value).casefold()
+    quotes = (collapsed(citation.quote).casefold() for citation in sentence.citations)
+    return sentence.states(fact) or any(value in quote for quote in quotes)
+
+
+def _is_on(sentence: Stated) -> bool:
+    """Return whether a sentence has a fifth of its words from the words that it cites."""
+    said = words(sentence.text)
+    cited = {word for citation in sentence.citations for word in words(citation.quote)}
+    return 5 * sum(word in cited for word in said) >= len(said)
 
 
 # History

@@ -85,6 +85,13 @@ ASSIGNMENT = re.compile(
     re.IGNORECASE,
 )
 """`password: …`, `API_KEY=…`, `my passphrase is …`; whether it is one, the value decides."""
+PHRASE = re.compile(
+    r"(pass ?phrase[\"'`]?[ \t]{0,3}(?:[:=]|is)[ \t]{0,3})"
+    r"(?:([\"'`])([a-z]{3,12}(?:[ -][a-z]{3,12}){3,11})(?=\2)"
+    r"|(?<=[:=][ \t])([a-z]{3,12}(?:[ -][a-z]{3,12}){3,11})(?=[.!]?[ \t]*$))",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""`passphrase: correct horse battery staple`: four words or more."""
 ASSIGNMENT_HINTS = (
     "pass", "kennwort", "contraseña", "senha", "wachtwoord", "parola", "hasło", "пароль", "pwd",
     "密码", "密碼", "パスワード", "비밀번호", "key", "token", "secret", "credential",

@@ -90,7 +90,12 @@ class Redactor:
         lower = text.lower()
         if not any(hint in lower for hint in patterns.ASSIGNMENT_HINTS):
             return text
+        if "phrase" in lower:
+            text = patterns.PHRASE.sub(self._phrase, text)
         return patterns.ASSIGNMENT.sub(self._assignment, text)
+
+    def _phrase(self, match: re.Match[str]) -> str:
+        return match[1] + (match[2] or "") + self.placeholder("password", match[3] or match[4])
 
     def _assignment(self, match: re.Match[str]) -> str:
         value = match["value"]

@@ -9,7 +9,7 @@ from core.memory.redact.words import words
 _TRAILING = ".,;:!?)]}>*_»”"
 _REFERENCE = re.compile(
     # a variable, a placeholder, a call, an attribute, a file
-    r"[$%{<(\[].*|.*[({\[].*|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)++|[*xX•.…_-]{3,}|/.*|\.{1,2}/.*|https?:.*",
+    r"[$%{<(\[].*|.*[({\[].*|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)++|[*xX•.…:_-]{3,}|/.*|\.{1,2}/.*|https?:.*",
     re.DOTALL,
 )
 _CODE_NAME = re.compile(r"[A-Za-z_]*_[A-Za-z_]*")

@@ -12,7 +12,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from core.memory.rules.patterns import relations, special
-from core.memory.rules.statement import Scope, Statement, category_of, plain, third, value_of
+from core.memory.rules.statement import (
+    EDGE,
+    Scope,
+    Statement,
+    category_of,
+    is_name,
+    is_person_noun,
+    place_of,
+    plain,
+    third,
+    value_of,
+)
 from core.memory.rules.subjects import Subject, subject_of
 from core.memory.rules.verbs import (
     BE,
@@ -159,8 +170,7 @@ def _agents(subject: list[str], words: list[str], quote: str, scope: Scope) -> I
     if found is None or found["verb"] not in AGENTS:
         return
     name, thing = found["name"], " ".join(subject)
-    scope.people.add(name)
-    scope.person = name
+    scope.meet(name)
     shown = third(_lower_first(thing), scope)
     yield Statement(
         subject=name,
@@ -224,9 +234,30 @@ def _state(
     ):
         return
     if name == "role" and subject.name != USER:
-        scope.person = subject.name
-        scope.people.add(subject.name)
+        scope.meet(subject.name)
+    yield from _named_in_role(subject, rest, quote, scope)
     yield _statement(subject, verbs, rest, quote, scope, property_name=name)
+
+
+def _named_in_role(
+    subject: Subject, rest: list[str], quote: str, scope: Scope
+) -> Iterator[Statement]:
+    """Yield what "our treasurer is Mei-Ling Tan" says about Mei-Ling Tan."""
+    noun = subject.prefix.split()[-1] if subject.prefix else ""
+    names = [word.strip(EDGE) for word in rest if is_name(word)]
+    if not is_person_noun(noun) or not names or len(names) != len(rest) or len(names) > 3:
+        return
+    name = " ".join(names)
+    scope.meet(name, noun=noun)
+    yield Statement(
+        subject=name,
+        kind="person",
+        property="role" if noun in ROLES else "relation",
+        value=subject.prefix,
+        exclusive=noun in ROLES,
+        sentence=f"{name} is {subject.shown}",
+        quote=quote,
+    )
 
 
 def _is_passing(subject: Subject, low: list[str]) -> bool:
@@ -254,7 +285,7 @@ _STATES = {
 
 def _state_property(subject: Subject, low: list[str], quote: str) -> str:
     """Return which property it is that something is."""
-    if subject.prefix and not (subject.kind == "person" and subject.name != USER):
+    if subject.prefix:
         return subject.prefix
     if _has_role(low):
         return "role"
@@ -285,6 +316,7 @@ def _statement(
 ) -> Statement:
     words = " ".join(rest)
     value = value_of(words)
+    value = place_of(value) if property_name == "home city" else value
     category = category_of(value) if property_name in ("uses", "runs on", "is", "decision") else ""
     is_common = subject.kind == "thing" and subject.shown.startswith("the ")
     if property_name == "home city" and is_common:
@@ -292,8 +324,7 @@ def _statement(
     is_human = property_name in _HUMAN and subject.kind == "thing"
     kind = "person" if is_human else subject.kind
     if kind == "person" and subject.name != USER:
-        scope.person = subject.name
-        scope.people.add(subject.name)
+        scope.meet(subject.name)
     name = category or property_name
     if subject.prefix and subject.name == USER and property_name != subject.prefix:
         name = subject.prefix

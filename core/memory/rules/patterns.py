@@ -5,10 +5,18 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from core.memory.rules.statement import EDGE, Scope, Statement, category_of, third, value_of
+from core.memory.rules.statement import (
+    EDGE,
+    Scope,
+    Statement,
+    category_of,
+    is_person_noun,
+    third,
+    value_of,
+)
 from core.memory.rules.subjects import pronoun, team
 from core.memory.rules.verbs import finite
-from core.memory.rules.words import KIN, ROLES, VERBS
+from core.memory.rules.words import ROLES, VERBS
 from core.memory.stages.normal import USER
 
 if TYPE_CHECKING:
@@ -37,17 +45,16 @@ def relations(text: str, quote: str, scope: Scope) -> Iterator[Statement]:
         for found in pattern.finditer(text):
             what, name = " ".join(found["what"].split()), found["name"]
             last = what.split()[-1].casefold()
-            if last not in ROLES and last not in KIN:
+            if not is_person_noun(last):
                 continue
-            scope.person = name
-            scope.people.add(name)
+            scope.meet(name, noun=last)
             whose = third(f"{found['whose'] or 'a'} {what}", scope)
             yield Statement(
-                subject=name,
+                subject=scope.whole(name),
                 kind="person",
-                property="relation" if last in KIN else "role",
+                property="role" if last in ROLES else "relation",
                 value=what,
-                exclusive=last not in KIN,
+                exclusive=last in ROLES,
                 sentence=f"{name} is {whose}",
                 quote=quote,
             )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from core.memory.rules.statement import EDGE, Scope, is_name, plain
-from core.memory.rules.words import ADVERBS, ATTRIBUTES, KIN, PREPOSITIONS, ROLES, VAGUE
+from core.memory.rules.statement import EDGE, Scope, is_name, is_person_noun, plain
+from core.memory.rules.words import ADVERBS, ATTRIBUTES, PREPOSITIONS, VAGUE
 from core.memory.stages.normal import USER
 
 _PRONOUNS = frozenset({"i", "we", "he", "she", "they", "it", "this", "that"})
@@ -81,7 +81,7 @@ def pronoun(word: str, scope: Scope) -> Subject | None:
     if word == "we":
         return team(scope)
     if word in ("he", "she"):
-        return person(scope.person) if scope.person else None
+        return person(scope.person) if scope.may_be(word) else None
     name = scope.thing or scope.project
     shown = name if is_name(name) else f"the {name}"
     return Subject(name=name, shown=shown, kind="thing") if word == "it" and name else None
@@ -108,13 +108,12 @@ def _possessed(words: list[str], scope: Scope) -> Subject | None:
     noun = " ".join(plain(word) for word in rest[:split])
     name = " ".join(word.strip(EDGE) for word in rest[split:] if is_name(word))
     last = noun.split()[-1] if noun else ""
-    if name and (last in KIN or last in ROLES):
-        scope.person = name
-        scope.people.add(name)
-        return Subject(name=name, shown=name, kind="person", prefix=noun)
+    if name and is_person_noun(last):
+        scope.meet(name, noun=last)
+        return Subject(name=scope.whole(name), shown=name, kind="person")
     if name:
         scope.thing = name
-        return Subject(name=name, shown=name, kind="thing", prefix=noun)
+        return Subject(name=name, shown=name, kind="thing")
     if not noun:
         return None
     if plain(words[0]) == "our" and scope.project:
@@ -129,6 +128,7 @@ def _owner(named: str, scope: Scope) -> Subject | None:
     found = _POSSESSIVE.fullmatch(named)
     if found:
         name, noun = found[1].removeprefix("the ").removeprefix("The "), found[2]
+        name = scope.whole(name)
         return Subject(name=name, shown=named, kind=_kind(name, scope), prefix=noun.casefold())
     found = _OF.fullmatch(named)
     if found:
@@ -151,13 +151,14 @@ def _named(named: str, scope: Scope) -> Subject | None:
     if scope.project and (low in ATTRIBUTES or low.split()[-1] in ATTRIBUTES):
         shown = f"{scope.project}'s {low}"
         return Subject(name=scope.project, shown=shown, kind="project", prefix=low)
-    kind = _kind(noun, scope)
+    whole = scope.whole(noun)
+    kind = _kind(whole, scope)
     if kind == "person":
-        scope.person = noun
+        scope.person = whole
     else:
         scope.thing = noun
     shown = f"the {noun}" if determined else noun
-    return Subject(name=noun, shown=shown, kind=kind)
+    return Subject(name=whole, shown=shown, kind=kind)
 
 
 def _kind(name: str, scope: Scope) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from core.memory.rules.statement import is_name, plain
+from core.memory.rules.statement import SINGULAR, is_name, plain
 from core.memory.rules.words import ADVERBS, VERBS
 
 BE = {"am": "is", "is": "is", "are": "are", "was": "was", "were": "were", "be": "be"}
@@ -152,8 +152,8 @@ def finite(verbs: list[str]) -> str:
         before = set(verbs[:number])
         if before & (AUXILIARIES | _NEGATED) or (before & set(BE) and verb not in ADVERBS):
             found.append(verb)
-        elif verb in _SINGULAR:
-            found.append(_SINGULAR[verb])
+        elif verb in SINGULAR:
+            found.append(SINGULAR[verb])
         elif number == len(verbs) - 1 and verb not in BE and verb not in NOT | AUXILIARIES:
             found.append(_present(verb))
         else:
@@ -162,17 +162,6 @@ def finite(verbs: list[str]) -> str:
 
 
 _NEGATED = frozenset({"don't", "didn't", "won't", "can't"})
-_SINGULAR = {
-    "am": "is",
-    "are": "is",
-    "were": "was",
-    "don't": "doesn't",
-    "haven't": "hasn't",
-    "aren't": "isn't",
-    "weren't": "wasn't",
-    "have": "has",
-    "do": "does",
-}
 
 
 def _present(verb: str) -> str:

@@ -11,6 +11,14 @@ KIN = frozenset(
     | {"teacher", "professor", "supervisor", "advisor", "intern", "assistant", "co-founder"}
     | {"cofounder", "twin", "stepson", "stepdaughter", "godmother", "godfather", "kid", "child"}
 )
+MEN = frozenset(
+    {"brother", "father", "dad", "husband", "boyfriend", "son", "uncle", "grandfather", "grandpa"}
+    | {"nephew", "stepson", "godfather", "fiancé"}
+)
+WOMEN = frozenset(
+    {"sister", "mother", "mom", "mum", "wife", "girlfriend", "daughter", "aunt", "grandmother"}
+    | {"grandma", "niece", "stepdaughter", "godmother", "fiancée"}
+)
 PETS = frozenset({"dog", "cat", "rabbit", "parrot", "hamster", "horse", "puppy", "kitten", "bird"})
 ROLES = frozenset(
     {"designer", "developer", "engineer", "programmer", "architect", "analyst", "scientist", "lead"}
@@ -100,6 +108,7 @@ VERBS: dict[str, tuple[str, str]] = {
     "buy": ("bought", "bought"),
     "sell": ("sold", "sold"),
     "hire": ("hired", "hired"),
+    "resign": ("resigned", ""),
     "marry": ("married", "spouse"),
     "meet": ("met", "meetings"),
     "deploy": ("deployed", "deploy day"),
@@ -252,7 +261,7 @@ HUMAN = frozenset(
     {"own", "lead", "manage", "maintain", "handle", "head", "coordinate", "review", "teach"}
     | {"organize", "join", "leave", "quit", "study", "learn", "speak", "play", "prefer", "like"}
     | {"love", "enjoy", "hate", "dislike", "drink", "eat", "drive", "ride", "adopt", "marry"}
-    | {"graduate", "volunteer", "sing", "swim", "cook", "bake", "wear"}
+    | {"graduate", "volunteer", "sing", "swim", "cook", "bake", "wear", "resign"}
 )
 """Verbs of people."""
 INNER = frozenset(

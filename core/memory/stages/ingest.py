@@ -139,6 +139,7 @@ class _Ingestion:
         self._log = log
         self._outcomes: Counter[Outcome] = Counter()
         self._waiting: list[SourceConversation] = []
+        self._characters = 0  # of those that wait
 
     def read(self, file: SourceFile) -> None:
         """Read a file, unless it is as it was."""
@@ -180,6 +181,7 @@ class _Ingestion:
         self._outcomes["unchanged"] += known.conversations
         self._log.skipped.update(known.skipped)
         self._log.broken += known.broken
+        self._log.cut += known.cut
 
     def _read(self, file: SourceFile, name: str, state: _State, log: ReadLog) -> _State:
         """Read a file into the store, and return what to remember of it."""
@@ -190,11 +192,14 @@ class _Ingestion:
                 continue
             count += 1
             self._waiting.append(conversation)
+            self._characters += sum(len(turn.text) for turn in conversation.turns)
             if raw.unique_turns or self._is_much():
                 self._store_waiting(name)
         self._store_waiting(name)
         self._log.add(log)
-        return replace(state, conversations=count, skipped=dict(log.skipped), broken=log.broken)
+        return replace(
+            state, conversations=count, skipped=dict(log.skipped), broken=log.broken, cut=log.cut
+        )
 
     def _finished(self, raw: RawConversation, log: ReadLog) -> SourceConversation | None:
         self._log.check()
@@ -203,22 +208,29 @@ class _Ingestion:
         if conversation is None:
             return None
         gone = self._store.forgotten_turns(conversation)
-        if raw.unique_turns:
-            gone |= self._store.copied_turns(conversation)
-        return _without(conversation, gone) if gone else conversation
+        left = _without(conversation, gone)
+        if left is None:
+            self._outcomes["forgotten"] += 1
+        elif raw.unique_turns:
+            left = _without(left, self._store.copied_turns(left))
+            if left is None:
+                log.skip("a session that only copies another one")
+        return left
 
     def _is_much(self) -> bool:
-        size = sum(len(turn.text) for each in self._waiting for turn in each.turns)
-        return len(self._waiting) >= _BATCH or size >= _BATCH_CHARACTERS
+        return len(self._waiting) >= _BATCH or self._characters >= _BATCH_CHARACTERS
 
     def _store_waiting(self, name: str) -> None:
         if self._waiting:
             self._outcomes.update(self._store.add_all(self._waiting, origin=name))
             self._waiting.clear()
+            self._characters = 0
 
 
 def _without(conversation: SourceConversation, ids: frozenset[str]) -> SourceConversation | None:
     """Return a conversation without some turns; None: no other is left."""
+    if not ids:
+        return conversation
     turns = tuple(turn for turn in conversation.turns if turn.id not in ids)
     if not turns:
         return None
@@ -236,6 +248,7 @@ class _State:
     conversations: int = 0
     skipped: Mapping[str, int]
     broken: int = 0
+    cut: int = 0
 
     @classmethod
     def of(cls, path: Path) -> _State:

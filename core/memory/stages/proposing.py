@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from core.errors import MlxbunError
+from core.errors import ContextTooLong
 from core.memory.asking import Question
 from core.memory.stages.types import Refusal
 
@@ -74,10 +74,11 @@ def proposal(
 
     Raises:
         Cancelled: the run was cancelled.
+        MlxbunError: the model fails, other than by a question that it has no room for.
     """
     try:
         answer: object = model.answer(question, cancelled=cancelled)
-    except MlxbunError as failure:
+    except ContextTooLong as failure:
         reason = f"The model gave no answer: {failure.message}"
         return {}, (refusal(question.stage, article, reason),)
     if not isinstance(answer, dict):

@@ -164,6 +164,8 @@ class _Router:
         """Route facts on one subject; one by one where several articles have its name."""
         if self.cancelled():
             raise Cancelled
+        if self._is_unreadable(group):
+            return
         names = self.catalogue.like(group[0].subject)
         bare = bare_key(group[0].subject)
         namesakes = [name for name in names if self._is_called(name, bare)]
@@ -179,6 +181,17 @@ class _Router:
                 waiting.append(fact)
         for fact in waiting:
             self._route([fact])
+
+    def _is_unreadable(self, group: Sequence[Fact]) -> bool:
+        """Leave facts out whose article has their name and cannot be read or written."""
+        for name in self.catalogue.meant(group[0].subject):
+            if self._candidate(name) is None:
+                for fact in group:
+                    self.unclear.append(fact)
+                    reason = self.catalogue.problems[name]
+                    self.notes.append((name, left_out(reason, fact)))
+                return True
+        return False
 
     def _is_called(self, name: str, bare: str) -> bool:
         candidate = self._candidate(name)

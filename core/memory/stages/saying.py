@@ -11,24 +11,33 @@ from typing import TYPE_CHECKING
 
 from core.memory.names import name_key
 from core.memory.plain import unlinked
-from core.memory.stages.support import content_words, states_value, unsupported_name
-from core.memory.truth import until
+from core.memory.sentences import STOPS
+from core.memory.stages.support import content_words, folded, states_value, unsupported_name
+from core.memory.truth import states, until
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from core.memory.parts import Sentence
+    from core.memory.stages.types import Fact
     from core.memory.truth import Insert
 
 _MOST_FACTS = 3
 """Facts of one sentence."""
 _JOINING = (
-    "there also since while where when which who whose they them their these those after before "
-    "during until both because although however then later now currently today formerly from with "
-    "into about over under between within user users has have had does was were are being been "
-    "this that and works lives uses named called made"
+    "a an the he she it they his her its their him them who whose which where when while since as "
+    "at in on of by for from to with into about over under between within after before during "
+    "until and or but also too both this that these those there here now then later although "
+    "because however currently today formerly is are was were be been being has have had does do "
+    "did works lives uses called er sie es ihr sein seine ihre und auch dort der die das ist il "
+    "elle et aussi son sa ses le la les est y su"
 )
 """Words that a sentence may have of its own."""
+_CLOSING = "\"'”’»)]}」』】）〉》*_~ "
+_WORD = re.compile(r"[^\W_]+")
+_CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff々ー]")
+_ORDINARY = frozenset(" ,;:.!?'’-–—()。、，；：！？")
+"""Punctuation that a sentence may have of its own."""
 _NEGATION = re.compile(
     r"\b(?:not|no|never|none|neither|nor|without|cannot|hardly|nicht|kein\w{0,2}|nie|ohne|ne|pas"
     r"|jamais|sans|nunca|sin)\b|n['’]t\b|[不没無未]|ない|ません|않|못|없"
@@ -58,24 +67,37 @@ def sentence_fault(
 
 def _words_fault(text: str, items: Sequence[Insert]) -> str | None:
     facts = [item.fact for item in items]
-    if any(
-        not states_value(text, fact.value) and not _says_it_all(text, fact.sentence)
-        for fact in facts
-    ):
+    if not all(_has_value(text, fact) for fact in facts):
         return "A new sentence does not state the value of the fact that it cites."
-    said = " ".join(f"{f.subject} {f.sentence} {f.quote} {f.value} {f.property}" for f in facts)
-    dates = " ".join(item.until or "" for item in items)
-    if unsupported_name(text, f"{said} {dates}") is not None:
+    own = " ".join(f"{f.subject} {f.sentence} {f.quote} {f.value} {f.property}" for f in facts)
+    said = " ".join([own, *(f"until {item.until}" for item in items if item.until)])
+    if unsupported_name(text, said) is not None:
         return "A new sentence has a name or a number that its facts do not have."
     if bool(_NEGATION.search(name_key(text))) != any(
         bool(_NEGATION.search(name_key(fact.sentence))) for fact in facts
     ):
         return "A new sentence negates its fact."
-    if content_words(text) - content_words(f"{said} {_JOINING} until {dates}"):
+    if not _has_only_words_of(text, said):
         return "A new sentence has words that its facts do not have."
+    if not text.rstrip(_CLOSING).endswith(tuple(STOPS)):
+        return "A new sentence has no full stop."
     return None
 
 
-def _says_it_all(text: str, sentence: str) -> bool:
-    """Return whether a text has all the words of a fact's own sentence."""
-    return content_words(sentence) <= content_words(text)
+def _has_value(text: str, fact: Fact) -> bool:
+    """Return whether a text states a fact's value, as literally as the fact's own sentence does."""
+    if states(fact.sentence, fact.value):
+        return states(text, fact.value)
+    return states_value(text, fact.value) and content_words(fact.sentence) <= content_words(text)
+
+
+def _has_only_words_of(text: str, said: str) -> bool:
+    """Return whether a text has no words and signs but those that were said, and joining ones."""
+    known = frozenset(_WORD.findall(folded(f"{said} {_JOINING}")))
+    stems = content_words(f"{said} {_JOINING}")
+    if any(not char.isalnum() and char not in _ORDINARY and char not in said for char in text):
+        return False
+    if content_words(text) - stems:
+        return False
+    words = (word for word in _WORD.findall(folded(text)) if not _CJK.search(word))
+    return all(word in known or content_words(word) & stems for word in words)

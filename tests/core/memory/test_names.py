@@ -36,6 +36,8 @@ def test_twins(one: str, other: str) -> None:
         ("C++", "C++"),
         ("C#", "C sharp"),
         ("F# and C#", "F sharp and C sharp"),
+        ("👩\u200d👧 🎉", "👩\u200d👧 🎉"),
+        ("a\uffffb\ufdd0", "ab"),
         ("AC/DC", "AC DC"),
         ('What: "is" <it>?', "What is it"),
         ("../../etc/passwd", "etc passwd"),
@@ -54,7 +56,7 @@ def test_file_names(title: str, stem: str) -> None:
     assert file_name(title) == stem
 
 
-@pytest.mark.parametrize("title", ["", "...", "???", "\x00", "/", "👻", "[[]]"])
+@pytest.mark.parametrize("title", ["", "...", "???", "\x00", "/", "\ud800", "[[]]", "\u200b\ufffe"])
 def test_titles_without_a_file_name(title: str) -> None:
     with pytest.raises(BadRequest) as caught:
         file_name(title)

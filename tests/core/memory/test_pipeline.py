@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from core.errors import EngineLost, UsageProblem, VaultBusy, VaultChanged, VaultMissing
+from core.figures import Figure, FigureStore, MachineIdentity, Run, RunSettings
 from core.memory import pipeline
 from core.memory.asking import Cancelled, Question
 from core.memory.events import Note, StageStarted, SynthesisSummary
@@ -22,6 +23,7 @@ from core.memory.pipeline import SynthesisOptions, review_branch, synthesize
 from core.memory.planning import plan_articles
 from core.memory.results import ResultStore
 from core.memory.rules import RulesModel
+from core.memory.sources.find import SourceOptions
 from core.memory.stages.types import STAGES
 from core.memory.turns import SourceConversation
 from core.paths import Paths
@@ -394,6 +396,50 @@ def test_a_dry_run_needs_no_model_and_writes_nothing(world: World) -> None:
     assert "unknown" in summary.note
     assert world.files() == before
     assert len(world.waiting()) == 2
+
+
+def test_a_dry_run_reads_sources_and_keeps_nothing(world: World, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "Ana.md").write_text("My sister Ana lives in Porto.\n")
+    world.hear(MOVED)
+    summary = world.run(sources=SourceOptions(notes=(notes,)), dry_run=True)
+    assert summary.conversations == 2
+    assert world.waiting() == ["session:moved"]
+
+
+def test_a_dry_run_estimates_the_time_from_a_benchmark(world: World) -> None:
+    world.hear(ANA)
+    figures = (Figure.of("prefill", 512, [100.0]), Figure.of("decode", 1, [10.0]))
+    FigureStore(world.paths.figures_file).add(
+        Run(
+            model_id="tiny",
+            revision="r",
+            machine=MachineIdentity(processor="p", cores=1, memory_bytes=1, backend="cpu"),
+            settings=RunSettings(
+                blas="-", loaded_as="-", dequantize="auto", prefill="latency", batch=1, tokens=1
+            ),
+            mlx="0",
+            mlx_lm="0",
+            mlxbun="0",
+            measured_at="2026-03-01T00:00:00+00:00",
+            figures=figures,
+        )
+    )
+    summary = world.run(dry_run=True)
+    assert summary.seconds == pytest.approx(summary.tokens * (2.5 / 100 + 0.4 / 10))
+    assert "tiny" in summary.note
+
+
+def test_a_run_reads_its_sources_first(world: World, tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    (notes / "Ana.md").write_text("My sister Ana lives in Porto.\n")
+    summary = world.run(sources=SourceOptions(notes=(notes,)))
+    assert summary.conversations == 1
+    assert "Porto" in world.article("Ana")
+    started = [event.stage for event in world.events if isinstance(event, StageStarted)]
+    assert list(dict.fromkeys(started)) == list(STAGES)
 
 
 def test_the_model_is_closed_whatever_happens(world: World) -> None:

@@ -55,6 +55,22 @@ def test_an_article_is_nowhere(tmp_path: Path) -> None:
     assert b"Ada lives in Lyon" not in all_bytes(memory.root)
 
 
+def test_what_was_forgotten_before_can_be_purged_later(tmp_path: Path) -> None:
+    memory = make(tmp_path)
+    root = memory.root
+    forget(memory, plan_forget(memory, "Lyon"))
+    forget(memory, plan_forget(memory, "Travel"))
+    for target, article in (("Lyon", None), ("travel", "Travel")):
+        plan = plan_forget(memory, target, history=True)
+        assert (plan.article, plan.files) == (article, ())
+        assert forget(memory, plan) is None
+        assert purge(Git(root), plan).commits > 0
+    assert b"Lyon" not in all_bytes(root)
+    assert "Travel" not in git(root, "log", "--name-only", "--format=")
+    result = purge(Git(root), plan_forget(memory, "Zanzibar", history=True))
+    assert (result.commits, result.before) == (0, result.after)
+
+
 def test_merges_stay_merges(tmp_path: Path) -> None:
     memory = make(tmp_path)
     root = memory.root

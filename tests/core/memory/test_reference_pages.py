@@ -9,9 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 import core.memory.reference_pages as subject
-from core.memory.reference_pages import RECORD, is_current, refresh_reference, shipped
+from core.memory.reference_pages import (
+    RECORD,
+    is_current,
+    keep_current,
+    refresh_reference,
+    shipped,
+)
 from core.memory.setup import setup_vault
 from core.memory.vault import Vault, open_vault
+from tests.core.memory.vaults import make_vault
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -107,3 +114,32 @@ def test_deleted_pages_come_back_with_the_next_edition(vault: Vault, pages: dict
     pages["Reference/a.md"] = "# A2\n"
     _refresh(vault)
     assert vault.names().reference == ("Reference/a", "Reference/b")
+
+
+def test_a_newer_mlxbun_has_been_here(vault: Vault, pages: dict[str, str]) -> None:
+    record = json.loads((vault.root / RECORD).read_text())
+    (vault.root / RECORD).write_text(json.dumps(record | {"version": "999.1"}))
+    pages["Reference/a.md"] = "# older\n"
+    assert is_current(vault)
+    assert _refresh(vault) == (None, [])
+    assert vault.read("Reference/a").text == "# A\n"
+
+
+def test_opening_a_vault_keeps_it_current(vault: Vault, pages: dict[str, str]) -> None:
+    notes: list[str] = []
+    pages["Reference/a.md"] = "# A2\n"
+    keep_current(vault, on_note=notes.append)
+    assert vault.read("Reference/a").text == "# A2\n"
+    pages["Reference/a.md"] = "# A3\n"
+    (vault.root / ".git" / "MERGE_HEAD").write_text("0" * 40)
+    keep_current(vault, on_note=notes.append)  # not now, and no failure
+    assert vault.read("Reference/a").text == "# A2\n"
+    assert len(notes) == 1
+    assert notes[0].startswith("The documentation in Reference could not be updated: A merge")
+
+
+def test_opening_what_mlxbun_did_not_set_up(tmp_path: Path, pages: dict[str, str]) -> None:
+    vault = make_vault(tmp_path, {"A": "x"})
+    (tmp_path / ".git").mkdir()
+    keep_current(vault, on_note=print)
+    assert vault.names().reference == ()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from core.errors import BadRequest, NotFound, UsageProblem, VaultMissing
+from core.errors import BadRequest, NotFound, StoreCorrupt, UsageProblem, VaultMissing
 from core.memory.vault import LARGEST_PAGE, Vault, open_vault
 from tests.core.memory.vaults import make_vault
 
@@ -24,7 +24,8 @@ def test_names_are_sorted_and_regular_files_only(tmp_path: Path) -> None:
     articles = tmp_path / "articles"
     (articles / "link.md").symlink_to("/etc/hostname")
     (articles / "folder.md").mkdir()
-    (articles / ".hidden.md").write_text("")
+    for name in (".hidden.md", "a\nb.md", "a\\b.md", ".md"):
+        (articles / name).write_text("")
     (articles / "picture.png").write_bytes(b"")
     os.mkfifo(articles / "pipe.md")
     (tmp_path / "articles" / ".git").mkdir()
@@ -167,3 +168,19 @@ def test_a_file_that_goes_while_it_is_read(tmp_path: Path) -> None:
     (tmp_path / "articles" / "a.md").unlink()
     with pytest.raises(NotFound, match=r"no articles/a\.md"):
         vault.read("articles/a.md")
+
+
+def test_what_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    vault = make_vault(tmp_path, {"a": ""})
+
+    def refuse(*_args: object, **_named: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Vault, "_open", refuse)  # root may read everything
+        with pytest.raises(StoreCorrupt, match=r"Cannot read articles/a\.md: Permission denied\."):
+            vault.read("a")
+        assert vault.aliases("a") == ()
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(StoreCorrupt, match="Cannot read articles/: Permission denied"):
+        vault.names()

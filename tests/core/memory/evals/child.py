@@ -61,10 +61,12 @@ class MortalOracle(OracleModel):
 
 def deadly(kind: str, stage: str) -> Callable[[SynthesisEvent], None]:
     """Return a hearer that dies at an event."""
-    event_type = {"started": StageStarted, "progress": StageProgress}.get(kind)
 
     def hear(event: SynthesisEvent) -> None:
-        if event_type and isinstance(event, event_type) and event.stage == stage:
+        if (
+            (isinstance(event, StageStarted) and kind == "started")
+            or (isinstance(event, StageProgress) and kind == "progress")
+        ) and event.stage == stage:
             die()
 
     return hear

@@ -11,19 +11,23 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from core.errors import UsageProblem
+from core.memory import pipeline
 from core.memory.asking import Cancelled
 from core.memory.evals.labels import PARTS, Part, read_corpus
 from core.memory.evals.noisy import NOISES, NoisyModel
 from core.memory.evals.oracle import OracleModel
 from core.memory.evals.run import Bench, EvalReport, built_in_model, run_eval
+from core.memory.planning import plan_articles
 from core.memory.sentences import split
 from core.memory.stages.extract import MOST_FACTS
+from core.memory.talk import plain_line, quoted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from core.memory.asking import Model, Question
+    from core.memory.stages.types import ArticlePlan, Refusal
 
 
 def ticking() -> Callable[[], datetime]:
@@ -63,15 +67,33 @@ def test_the_oracle(tmp_path: Path, part: Part) -> None:
         assert score.links.total >= 7
 
 
+def collect_refusals(monkeypatch: pytest.MonkeyPatch) -> list[Refusal]:
+    """Return a list that is filled with what runs refuse."""
+    refused: list[Refusal] = []
+    plan = plan_articles
+
+    def planned(*args: Any, **keys: Any) -> ArticlePlan:
+        result = plan(*args, **keys)
+        refused.extend(result.refusals)
+        return result
+
+    monkeypatch.setattr(pipeline, "plan_articles", planned)
+    return refused
+
+
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
-def test_the_noisy_oracle(tmp_path: Path, seed: int) -> None:
+def test_the_noisy_oracle(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     model = NoisyModel(read_corpus("project"), seed=seed)
+    refused = collect_refusals(monkeypatch)
     report = evaluate(model, "project", tmp_path / "work")
     check_nothing_is_spoiled(report)
     assert 0.1 < len(model.spoiled) / model.answers < 0.3
     assert set(Counter(noise for _, noise in model.spoiled)) == set(NOISES)
-    assert report.refused > 0
-    assert report.score.talk > 0
+    assert 0 < report.refused <= len(refused)
+    talk = "\n".join(p.read_text() for p in (tmp_path / "work/vault/Talk").iterdir())
+    for refusal in refused:
+        assert plain_line(refusal.reason) in talk
+        assert quoted(refusal.text) in talk or not refusal.text.strip()
 
 
 @pytest.mark.parametrize("part", PARTS)

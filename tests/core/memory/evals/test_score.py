@@ -156,7 +156,7 @@ def test_links(root: Path) -> None:
         (
             "nuts.[^2]",
             "nuts.[^1]",
-            "Ines Okafor: cites ines-role: Ines Okafor is allergic to nuts.",
+            "Ines Okafor: cites something else: Ines Okafor is allergic to nuts.",
         ),
     ],
 )

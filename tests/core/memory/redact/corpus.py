@@ -150,6 +150,9 @@ def _with_words() -> Iterator[tuple[str, str, str]]:
     for number, place in enumerate(_PASSWORDS):
         for value in (_PASSWORD_VALUES[number % 5], _PASSWORD_VALUES[(number + 3) % 5]):
             yield place.format(value), value, "password"
+    for place in ("passphrase: {}", 'passphrase="{}" # old', "The pass phrase is '{}'."):
+        words = "correct horse battery staple"
+        yield place.format(words), words, "password"
     for number, place in enumerate(_MAIL_PLACES):
         for mail in (_MAILS[number % 5], _MAILS[(number + 1) % 5], _MAILS[(number + 3) % 5]):
             yield place.format(mail), mail, "e-mail"
@@ -215,6 +218,10 @@ export OPENAI_API_KEY=$(pass show openai)
 client_secret: {{ vault.secret }}
 password: ********
 password=xxxx
+password = ":****"
+"password": "Enter your password",
+Passphrase: leave this empty
+the passphrase is stored next to it
 secret: null
 Authorization: Bearer <token>
 Bearer tokens are sent in a header.

@@ -177,6 +177,16 @@ def test_forgotten_turns_stay_away(place: Place) -> None:
     assert place.texts("session:a") == ["I like tea.", "More."]
 
 
+def test_a_forgotten_conversation_is_named(place: Place) -> None:
+    path = _session(place, "a", "I live in Lyon.")
+    _old(path)
+    place.ingest()
+    place.store.forget_turns("session:a", frozenset({"m2"}), title=None)
+    result = place.ingest()
+    assert _counts(result) == (0, 0, 0)
+    assert [each.reason for each in result.skipped] == ["a conversation that is forgotten"]
+
+
 def test_copies_in_resumed_sessions_are_left_out(place: Place, tmp_path: Path) -> None:
     folder = tmp_path / "projects" / "-p"
     folder.mkdir(parents=True)
