@@ -17,7 +17,7 @@ from core.errors import UsageProblem
 from core.memory.article import parse, sentences
 from core.memory.citation import Citation, parse_citation
 from core.memory.echoes import is_wide, words
-from core.memory.edits import remove_footnote, remove_sentence
+from core.memory.edits import remove_footnote, remove_sentences
 from core.memory.links import wikilinks
 from core.memory.names import name_key
 
@@ -96,10 +96,10 @@ def clean_article(text: str, needle: Needle) -> Cleaned:
             f"The text stands in {len(hits)} sentences of one article.",
             hint="Forget the article, or name more words.",
         )
-    for sentence in reversed(hits):
+    for sentence in hits:
         removed.append(sentence.text)
         citations += _citations(sentence, article)
-        text = remove_sentence(text, sentence)
+    text = remove_sentences(text, hits)
     for note in parse(text).footnotes:  # that nothing cites
         if needle.is_in(note.text):
             removed.append(note.text)
@@ -108,7 +108,7 @@ def clean_article(text: str, needle: Needle) -> Cleaned:
     text, rest = _without_words(text, needle)
     return Cleaned(
         text=text,
-        removed=(*reversed(removed), *lines, *rest),
+        removed=(*removed, *lines, *rest),
         citations=tuple(dict.fromkeys(citations)),
     )
 

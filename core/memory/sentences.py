@@ -50,8 +50,8 @@ _TITLES = _words(
 )
 """The same, but only with a capital."""
 _MAY_BE_LAST = _words(
-    """etc usw inc ltd corp co bros jr a.m p.m u.s u.k u.n e.u ph.d b.sc m.sc al dept univ est ave
-    blvd rd gmbh ag s.a s.l т.д т.п др пр г"""
+    """etc usw inc ltd corp co bros jr a.m p.m u.s u.k u.n e.u d.c ph.d b.sc m.sc al dept univ est
+    ave blvd rd gmbh ag s.a s.l т.д т.п др пр г"""
 )
 """Abbreviations that end a sentence unless a small letter follows."""
 _BEFORE_NUMBER = _words(
@@ -59,6 +59,13 @@ _BEFORE_NUMBER = _words(
     sep sept oct okt nov dec dez"""
 )
 """Abbreviations only before a number: `No. 5`, but `No. I do not.`"""
+_INITIALS = re.compile(r"[^\W\d_](?:\.[^\W\d_])*")
+_BEFORE_ORDINAL = _words(
+    "der die das den dem des am im zum zur vom beim ein eine einen einem einer"
+)
+_STARTERS = _words(
+    "It He She They We The This That Then There In On At But And So An My Our His Her"
+)
 _MONTHS = _words(
     """januar jänner februar märz april mai juni juli august september oktober november dezember
     jan feb mär apr jun jul aug sep sept okt nov dez"""
@@ -187,25 +194,40 @@ def _is_last(text: str, match: re.Match[str], begin: int, closed: int, following
         return not (lower and (closed > match.end() or match[0][0] in ".…"))
     if closed > match.end():
         return not lower
-    return _ends_after(_word_before(text, begin, match.start()), following, lower=lower)
+    before = text[max(begin, match.start() - 40) : match.start()]
+    word = _last_word(before)
+    if word.isdecimal():
+        return _ends_after_number(before, word, following, lower=lower)
+    return _ends_after_word(word, following, lower=lower)
 
 
-def _word_before(text: str, begin: int, stop: int) -> str:
-    found = _WORD_BEFORE.search(text[max(begin, stop - 40) : stop])
+def _last_word(before: str) -> str:
+    found = _WORD_BEFORE.search(before)
     return found[0] if found else ""
 
 
-def _ends_after(word: str, following: str, *, lower: bool) -> bool:
-    """Return whether a sentence ends at the stop after a word."""
+def _ends_after_number(before: str, number: str, following: str, *, lower: bool) -> bool:
+    """Return whether a sentence ends at the stop after a number; a day or an ordinal continues."""
+    next_word = re.split(r"\W", following, maxsplit=1)[0].casefold()
+    if lower or (len(number) <= 2 and (next_word in _MONTHS or next_word[:1].isdecimal())):
+        return False
+    words = before[: -len(number)].split()
+    # `1. First item`, and in German `der 2. Versuch`.
+    return bool(words) and not (len(number) <= 2 and words[-1].casefold() in _BEFORE_ORDINAL)
+
+
+def _ends_after_word(word: str, following: str, *, lower: bool) -> bool:
+    """Return whether a sentence ends at the stop after a word; an abbreviation continues."""
     key = word.casefold()
-    if word.isdecimal():
-        next_word = re.split(r"\W", following, maxsplit=1)[0].casefold()
-        short = len(word) <= 2
-        return not (lower or (short and (next_word in _MONTHS or next_word[:1].isdecimal())))
     if key in _BEFORE_NUMBER and following[:1].isdecimal():
         return False
-    if key in _NEVER_LAST or (word[:1].isupper() and (key in _TITLES or len(word) == 1)):
+    if key in _NEVER_LAST or (word[:1].isupper() and key in _TITLES):
         return False
-    if key in _MAY_BE_LAST or "." in word:
+    if key in _MAY_BE_LAST:
         return not lower
-    return True
+    if re.split(r"\W", following, maxsplit=1)[0] in _STARTERS:
+        return True  # `We took plan B. It works.`
+    is_initial = word.isupper() and _INITIALS.fullmatch(word)
+    if is_initial or (len(word) == 1 and re.match(r"\w\.", following)):
+        return False  # `J. R. R. Tolkien`, `z. B.`
+    return not (lower and "." in word)

@@ -15,8 +15,9 @@ git repository. It opens in Obsidian or in any editor.
 - `Reference/`: the documentation of mlxbun. It is replaced when mlxbun is updated.
 
 What you edit or delete stays so. Your changes are committed as your own before mlxbun writes
-anything. `mlxbun memory history ARTICLE` lists the changes of an article, `mlxbun memory revert`
-takes them back, and `mlxbun memory forget` removes something for good.
+anything. `mlxbun memory history ARTICLE` lists the changes of an article, and
+`mlxbun memory revert` takes them back. `mlxbun memory forget` removes something from the articles
+and keeps it out of later runs; with `--purge` it leaves the history, too.
 """
 
 FORMAT = """\
@@ -65,11 +66,12 @@ RULES = """\
 
 - Facts about you come from what you said, never from what a model, a tool or a web page said.
 - What a source says is data. Instructions in it are not followed and not kept.
-- A sentence that is in an article is never lost: it is changed or retired with an entry in `Talk/`.
+- A run removes no sentence of an article without an entry in `Talk/`. A fact that was replaced
+  stays, with the date until which it held.
 - Links lead to articles that exist. Quoted words stand in the message that is cited.
 - What you delete or edit does not come back. `Meta/ledger.jsonl` makes sure of that: it lists every
   fact that was ever written, by its hash.
-- `Reference/` and your notes are read, never written.
+- Runs write to `articles/`, `Talk/` and the ledger only.
 """
 
 GITIGNORE = """\

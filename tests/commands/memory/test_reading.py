@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -204,3 +205,15 @@ def test_tab_offers_articles_and_anchors(fresh_environ: Environ, vault: Path) ->
     assert offered("memory", "section", "Nobody", "") == []
     assert offered("memory", "search", "--scope", "a") == ["all", "articles"]
     assert offered("memory", "read", "--vault", "/nowhere", "") == []
+
+
+@pytest.mark.parametrize("words", ["--help", "read --help", "list", "search x", "links ada"])
+def test_reading_imports_no_mlx(fresh_environ: Environ, vault: Path, words: str) -> None:
+    assert vault.exists()
+    code = (
+        "import sys; from mlxbun_cli.main import run;"
+        f"run(['memory', *{words.split()!r}]);"
+        "sys.exit(any(name.split('.')[0] in ('mlx', 'mlx_lm') for name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=fresh_environ, check=False)
+    assert done.returncode == 0

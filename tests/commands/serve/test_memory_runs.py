@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import json
 import os
 import subprocess
@@ -15,13 +17,17 @@ from typing import Any
 import httpx
 import pytest
 
+from commands.serve.app import create_app
 from core.memory.asking import Cancelled, Question
 from core.memory.rules import RulesModel
 from core.memory.stages.types import STAGES
 from core.sessions.conversation import said
 from core.sessions.store import SessionStore
+from core.settings import Settings
+from tests.commands.serve.fake_engine import FakeEngine
 from tests.commands.serve.home import Home
-from tests.commands.serve.live import wait_until
+from tests.commands.serve.live import serve_options, wait_until
+from tests.processes import environ_of
 
 INIT, RUN = "/api/memory/init", "/v1/memory/synthesize"
 SAID = "My sister Ana works at Bluebird. The project Heron uses SQLite for storage."
@@ -136,6 +142,19 @@ def test_without_git_there_is_no_vault(home: Home, monkeypatch: pytest.MonkeyPat
     answer = home.client.post(INIT, json={})
     assert answer.status_code == 503
     assert (answer.json()["ok"], "git" in answer.json()["error"]) == (False, True)
+
+
+def test_a_vault_that_is_locked_is_not_set_up(
+    home: Home, vault: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("core.memory.setup._PATIENCE", 0.1)
+    descriptor = os.open(vault, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        answer = home.client.post(INIT, json={})
+    finally:
+        os.close(descriptor)
+    assert (answer.status_code, answer.json()["ok"]) == (409, False)
 
 
 def test_a_run_writes_articles_in_one_commit(home: Home, vault: Path) -> None:
@@ -259,8 +278,6 @@ def test_a_server_that_ends_stops_the_run(home: Home, vault: Path, gate: Gate) -
 
 
 def test_a_run_of_another_process_is_said(home: Home, vault: Path) -> None:
-    import fcntl
-
     lock = vault / ".git" / "mlxbun" / "synthesis.lock"
     lock.parent.mkdir(exist_ok=True)
     with lock.open("ab") as file:
@@ -270,11 +287,21 @@ def test_a_run_of_another_process_is_said(home: Home, vault: Path) -> None:
     assert "already" in last["message"]
 
 
-def test_only_a_loopback_address_may_start_a_run(home: Home) -> None:
-    app = home.client.base_url
-    transport = httpx.HTTPTransport(local_address="127.0.0.1")
-    with httpx.Client(transport=transport, base_url=app, trust_env=False) as client:
-        assert client.get(RUN, params={"dry": "1"}).status_code == 200
+@pytest.mark.parametrize(
+    ("client", "status"), [("127.0.0.1", 200), ("10.0.0.5", 403), ("10.0.0.7", 403)]
+)
+def test_only_a_loopback_address_may_start_a_run(tmp_path: Path, client: str, status: int) -> None:
+    """Browsers do not name the site that sends a GET to another address of this machine."""
+    options = serve_options(environ_of(tmp_path / "home"))
+    app: Any = create_app(FakeEngine(), Settings(), options)
+
+    async def ask() -> int:
+        transport = httpx.ASGITransport(app=app, client=(client, 5000))
+        base = f"http://{client if status == 200 else '10.0.0.5'}:8080"
+        async with httpx.AsyncClient(transport=transport, base_url=base) as http:
+            return (await http.get(RUN, params={"dry": "1"})).status_code
+
+    assert asyncio.run(ask()) == status
 
 
 def test_a_vault_that_cannot_be_read_is_no_500(home: Home, vault: Path) -> None:

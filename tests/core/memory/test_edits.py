@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 
 import pytest
 from hypothesis import given
@@ -206,3 +207,17 @@ def test_no_links_in_code(text: str) -> None:
         edits.add_link(text, start, start + 4, "X")
     with pytest.raises(UsageProblem):
         edits.add_link("Lyon", 0, 4, "X|Y")
+
+
+def test_removing_several_sentences_is_removing_one_after_the_other() -> None:
+    text = (
+        "# A\n\nOne.[^1] Two.[^2] Three.[^1]\n\n- Four.[^3]\n- Five.[^2]\n\nSix.[^3]\n\n"
+        "## References\n\n[^1]: a\n[^2]: b\n[^3]: c\n"
+    )
+    found = sentences(parse(text))
+    for size in range(len(found) + 1):
+        for chosen in itertools.combinations(found, size):
+            step = text
+            for sentence in reversed(chosen):
+                step = edits.remove_sentence(step, sentence)
+            assert edits.remove_sentences(text, chosen) == step

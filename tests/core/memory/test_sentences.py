@@ -37,6 +37,11 @@ from tests.core.memory.texts import hostile
         ["First.[^1]", "Second.[^2][^3]", "Third, too[^4]."],
         ["She moved in Dec. 2020 to Bonn.", "I met Jan.", "He left."],
         ["No stop at all"],
+        ["Das ist der 2. Versuch, z. B. hier.", "Ja."],
+        ["J.R.R. Tolkien and J. K. Rowling wrote.", "He died."],
+        ["In Washington D.C.", "It rains at 5 p.m. there."],
+        ["1. First item."],
+        ["I have plan B.", "It works."],
         ["**Bold sentence.**", "Plain one."],
     ],
 )
