@@ -8,6 +8,7 @@ a footnote is a finding, because then somebody has removed it.
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 import unicodedata
@@ -23,7 +24,9 @@ from core.memory.article import parse, sentences
 from core.memory.citation import Citation, is_quoted, parse_citation
 from core.memory.disk_checks import check_attributes, check_repository, look_over
 from core.memory.finding import Finding, arranged, is_sound
+from core.memory.git import MLXBUN
 from core.memory.graph import Resolver
+from core.memory.history import RUN
 from core.memory.names import name_key
 from core.memory.origins import origins
 from core.memory.page_checks import check_article, check_conflict
@@ -95,8 +98,9 @@ def examine(
         if path.startswith((f"{META}/", f"{TALK}/")) and path.endswith(".md"):
             found += _other_page(vault, path)
     articles: dict[str, _Read] = {}
+    touched = _touched(git) if vault.is_git else frozenset()
     for name in names.articles:
-        read, findings = _article(vault, git, name)
+        read, findings = _article(vault, git, name, touched)
         found += findings
         if read is not None:
             articles[name] = read
@@ -116,7 +120,9 @@ def _other_page(vault: Vault, path: str) -> Iterator[Finding]:
         yield from check_conflict(path, page.text)
 
 
-def _article(vault: Vault, git: Git, name: str) -> tuple[_Read | None, list[Finding]]:
+def _article(
+    vault: Vault, git: Git, name: str, touched: frozenset[str] | None
+) -> tuple[_Read | None, list[Finding]]:
     """Read an article and check what can be checked without the others."""
     path = path_of(name)
     page, problem = _page(vault, path)
@@ -126,8 +132,10 @@ def _article(vault: Vault, git: Git, name: str) -> tuple[_Read | None, list[Find
     found = [problem] if problem else []
     found += check_conflict(path, page.text)
     found += check_article(path, article)
-    found += _claims(git, path, article)
-    notes = ((parse_citation(note.text), note.line) for note in article.footnotes)
+    notes = [(parse_citation(note.text), note.line) for note in article.footnotes]
+    # An article that runs have written has a citation, or had its name then.
+    if touched is None or path in touched or any(citation for citation, _ in notes):
+        found += _claims(git, path, article)
     read = _Read(
         path=path,
         title=article.title,
@@ -155,6 +163,20 @@ def _page(vault: Vault, path: str) -> tuple[Page | None, Finding | None]:
         return page, None
     message = "The page is not valid UTF-8, so mlxbun does not change it."
     return page, Finding(kind="not-utf8", severity="error", path=path, message=message)
+
+
+def _touched(git: Git) -> frozenset[str] | None:
+    """Return the paths of files that runs have ever written; None: it is not known."""
+    try:
+        head = git.head()
+        if head is None:
+            return frozenset()
+        author = f"--author=<{MLXBUN.email}>"
+        args = (author, f"--grep=^{RUN}: ", "--format=", "--name-only", "-z", head)
+        printed = git.run("log", *args)
+    except MlxbunError:
+        return None
+    return frozenset(os.fsdecode(path.strip(b"\n")) for path in printed.split(b"\0"))
 
 
 def _claims(git: Git, path: str, article: Article) -> Iterator[Finding]:

@@ -76,7 +76,8 @@ class SynthesisOptions:
     limit: int | None = None
     """Conversations at most, the oldest first; at least 1."""
     budget_minutes: float | None = None
-    """After this time no conversation is begun; what is whole is kept. More than 0."""
+    """After 60% of this time no conversation is begun: the rest is for the articles of those that
+    were read. More than 0."""
     review: bool = False
     """Whether the commit goes to a branch, to be accepted sentence by sentence."""
 

@@ -50,8 +50,8 @@ _TITLES = _words(
 )
 """The same, but only with a capital."""
 _MAY_BE_LAST = _words(
-    """etc usw inc ltd corp co bros jr a.m p.m u.s u.k u.n e.u d.c ph.d b.sc m.sc al dept univ est ave
-    blvd rd gmbh ag s.a s.l т.д т.п др пр г"""
+    """etc usw inc ltd corp co bros jr a.m p.m u.s u.k u.n e.u d.c ph.d b.sc m.sc al dept univ est
+    ave blvd rd gmbh ag s.a s.l т.д т.п др пр г"""
 )
 """Abbreviations that end a sentence unless a small letter follows."""
 _BEFORE_NUMBER = _words(
@@ -227,8 +227,7 @@ def _ends_after_word(word: str, following: str, *, lower: bool) -> bool:
         return not lower
     if re.split(r"\W", following, maxsplit=1)[0] in _STARTERS:
         return True  # `We took plan B. It works.`
-    if (word.isupper() and _INITIALS.fullmatch(word)) or (
-        len(word) == 1 and re.match(r"\w\.", following)
-    ):
+    is_initial = word.isupper() and _INITIALS.fullmatch(word)
+    if is_initial or (len(word) == 1 and re.match(r"\w\.", following)):
         return False  # `J. R. R. Tolkien`, `z. B.`
     return not (lower and "." in word)

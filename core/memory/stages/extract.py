@@ -48,7 +48,13 @@ from core.memory.names import name_key
 from core.memory.stages.normal import USER, is_exclusive, normal_property, normal_subject
 from core.memory.stages.orders import is_injection, is_order
 from core.memory.stages.segment import CONTEXT_CHARACTERS, WINDOW_TOKENS, shown_turn
-from core.memory.stages.support import has_names, shares_word, states_value, unsupported_name
+from core.memory.stages.support import (
+    evidence_of,
+    has_names,
+    shares_word,
+    states_value,
+    unsupported_name,
+)
 from core.memory.stages.types import EntityKind, Fact, Passage, Refusal
 
 if TYPE_CHECKING:
@@ -380,9 +386,9 @@ def _sentence(proposed: str) -> str:
 def _check_support(
     sentence: str, quote: str, subject: str, value: str, conversation: SourceConversation
 ) -> None:
-    evidence = "\n".join(turn.text for turn in conversation.turns if turn.role == "user")
+    wrote = "\n".join(turn.text for turn in conversation.turns if turn.role == "user")
     said = sentence if subject == USER else f"{sentence} {subject}"
-    strange = unsupported_name(said, evidence)
+    strange = unsupported_name(said, evidence_of(wrote))
     if strange is not None:
         raise _Refused(f"“{strange}” does not stand in the user's words")
     if not states_value(quote, value):

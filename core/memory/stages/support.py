@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from dataclasses import dataclass
+from functools import lru_cache
 
 from core.memory.citation import collapsed
 
@@ -17,7 +19,7 @@ _CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff々ー]+")
 _KATAKANA = re.compile(r"[\u30a1-\u30faー]{2,}")
 _OURS = frozenset({"user", "user's", "user’s", "nutzer", "nutzers", "nutzerin", "team"})
 _SHORTEST = 3  # letters of a word that counts
-_STEM = 4  # letters that two forms of a word share: `move`, `moved`, `moving` do
+_STEM = 4  # letters that two forms of a word share: `work`, `worked`, `working` do
 _FREE = frozenset(
     {"that", "this", "with", "from", "have", "been", "were", "will", "would", "about", "they"}
     | {"them", "their", "there", "what", "when", "which", "user", "does", "your", "the", "and"}
@@ -26,24 +28,40 @@ _FREE = frozenset(
 )
 
 
-def unsupported_name(sentence: str, evidence: str) -> str | None:
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What the user wrote in a conversation, made ready to look words up in."""
+
+    numbers: frozenset[str]
+    """Its runs of digits."""
+    plain: str
+    """All of it, folded."""
+    words: frozenset[str]
+    """Its words, folded, with and without their endings."""
+
+
+@lru_cache(maxsize=2)
+def evidence_of(text: str) -> Evidence:
+    """Return a text as evidence; that of the last conversation is kept."""
+    plain = folded(text)
+    return Evidence(numbers=frozenset(_DIGITS.findall(text)), plain=plain, words=_words(plain))
+
+
+def unsupported_name(sentence: str, evidence: Evidence) -> str | None:
     """Return the first number or name of a sentence that does not stand in the evidence.
 
     Args:
         sentence: what an article is to say.
         evidence: all that the user wrote in the conversation.
     """
-    numbers = set(_DIGITS.findall(evidence))
     for number in _DIGITS.finditer(sentence):
-        if number.group() not in numbers:
+        if number.group() not in evidence.numbers:
             return number.group()
-    plain = folded(evidence)
-    words = _words(plain)
     for name in _names(sentence):
-        if not _stands(name, words):
+        if not _stands(name, evidence.words):
             return name
     for match in _KATAKANA.finditer(sentence):
-        if folded(match.group()) not in plain and match.group() != "ユーザー":
+        if folded(match.group()) not in evidence.plain and match.group() != "ユーザー":
             return match.group()
     return None
 

@@ -161,6 +161,15 @@ def test_a_claim_is_a_sentence_of_a_run(vault: Vault) -> None:
     assert "It is large." in _examine(vault)[0].message
 
 
+def test_a_claim_without_any_citation_left(vault: Vault) -> None:
+    path = "articles/Lyon.md"
+    _run(vault, path, LYON)
+    _run(vault, path, LYON.replace("It is old.", "It is old. It is large.[^1]"))
+    _write(vault, {path: "# Lyon\n\nIt is large.\n\n## History\n"})
+    _record(vault)
+    assert _found(vault) == [("uncited-claim", path, 3)]
+
+
 def test_imported_notes_are_not_claims(tmp_path: Path) -> None:
     (tmp_path / "notes").mkdir()
     (tmp_path / "notes" / "One.md").write_text("# One\n\nA sentence.\n")
