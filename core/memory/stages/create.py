@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from core.memory.asking import Cancelled, Question
 from core.memory.names import name_key
 from core.memory.plain import has_markup
-from core.memory.stages.catalogue import unique
+from core.memory.stages.catalogue import bare_key, unique
 from core.memory.stages.orders import is_order
 from core.memory.stages.proposing import (
     list_schema,
@@ -172,13 +172,10 @@ def _is_alias(alias: str, article: str, said: str, catalogue: Catalogue) -> bool
     others = [name for name in catalogue.meant(alias) if name != article]
     if others:
         return False
-    title = name_key(article).partition(" (")[0]
-    return any(states(line.replace(title, " "), alias) for line in name_key_lines(said))
-
-
-def name_key_lines(text: str) -> list[str]:
-    """Return the keys of a text's lines."""
-    return [name_key(line) for line in text.split("\n")]
+    title = bare_key(article)
+    instead = title if title in name_key(alias) else " "
+    keys = (name_key(line).replace(title, instead) for line in said.split("\n"))
+    return any(states(key, alias) for key in keys)
 
 
 def _is_plain(text: str) -> bool:

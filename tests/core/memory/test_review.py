@@ -19,7 +19,7 @@ from core.memory.vault import Vault
 from core.memory.writer import Change, editing
 from tests.core.memory.repositories import messages, new_vault, user_git
 from tests.core.memory.scripted import ScriptedModel, never
-from tests.core.memory.stages.making import fact, model
+from tests.core.memory.stages.making import fact, model, pages
 
 RUN = "20260301-120000-abcd"
 LYON = fact("Ada Lind lives in Lyon.", exclusive=True, date="2025-01-10", source="session:a")
@@ -74,8 +74,7 @@ class Repository:
         text = appended(old, [entry_of(settled, run=run) for settled in plan.settled])
         before = hashlib.sha256(old.encode()).hexdigest() if old else None
         changes = [
-            Change(path=page.path, before=page.before, after=page.text)
-            for page in (*plan.patched, *plan.talk)
+            Change(path=page.path, before=page.before, after=page.text) for page in pages(plan)
         ]
         changes.append(Change(path=LEDGER, before=before, after=text))
         sources = tuple({one.source for one in facts})

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from core.memory.stages.types import Fact
 from core.memory.truth import retired_text, states, until, without_until
 from tests.core.memory.stages.making import Wiki, fact
 
@@ -50,7 +51,9 @@ def test_until_stands_before_the_full_stop(plain: str, retired: str) -> None:
 
 @pytest.mark.parametrize("order", list(itertools.permutations((LYON, ROME, OSLO))))
 @pytest.mark.parametrize("runs", [1, 3])
-def test_any_order_of_arrival_comes_to_the_same(tmp_path: Path, order: tuple, runs: int) -> None:
+def test_any_order_of_arrival_comes_to_the_same(
+    tmp_path: Path, order: tuple[Fact, ...], runs: int
+) -> None:
     wiki = Wiki(tmp_path)
     for group in [order] if runs == 1 else [(one,) for one in order]:
         wiki.add(*group)

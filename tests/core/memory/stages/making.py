@@ -10,7 +10,7 @@ from typing import Any
 from core.memory.asking import Question
 from core.memory.ledger import Ledger, appended, entry_of, parse_ledger
 from core.memory.planning import plan_articles
-from core.memory.stages.types import ArticlePlan, EntityKind, Fact
+from core.memory.stages.types import ArticlePlan, EntityKind, Fact, Patched, TalkPage
 from core.memory.vault import Vault
 from tests.core.memory.scripted import ScriptedModel, never
 
@@ -79,6 +79,11 @@ def model(**answers: Answer | Mapping[str, Any]) -> ScriptedModel:
     return ScriptedModel(answer)
 
 
+def pages(plan: ArticlePlan) -> list[Patched | TalkPage]:
+    """Return all files that a plan writes."""
+    return [*plan.patched, *plan.talk]
+
+
 class Wiki:
     """A vault without git, to which plans are applied by hand."""
 
@@ -127,7 +132,7 @@ class Wiki:
     def add(self, *facts: Fact, by: ScriptedModel | None = None) -> ArticlePlan:
         """Plan and write."""
         plan = self.plan(facts, by)
-        for page in (*plan.patched, *plan.talk):
+        for page in pages(plan):
             (self.root / page.path).write_text(page.text)
         entries = [entry_of(settled, run="r") for settled in plan.settled]
         self.ledger_text = appended(self.ledger_text, entries)

@@ -87,3 +87,18 @@ def test_a_part_of_the_title_is_an_alias_only_if_it_stands_alone(tmp_path: Path)
             cancelled=never,
         )
         assert drafts[0].aliases == aliases
+
+
+def test_an_honorific_makes_an_alias(tmp_path: Path) -> None:
+    wiki = Wiki(tmp_path)
+    facts = (
+        fact("林由紀は東京で働く。", subject="林由紀", quote="林由紀さんは東京で働く"),
+        fact("林由紀は猫が好き。", subject="林由紀", about="likes", message="m2"),
+    )
+    drafts, _ = create(
+        {"林由紀": facts},
+        catalogue=Catalogue(wiki.vault),
+        model=model(create={"type": "", "aliases": ["林由紀さん", "由紀さん"], "lead": []}),
+        cancelled=never,
+    )
+    assert drafts[0].aliases == ("林由紀さん",)

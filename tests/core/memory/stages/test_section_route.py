@@ -9,7 +9,7 @@ import pytest
 
 from core.memory.stages.catalogue import Catalogue
 from core.memory.stages.section_route import ToPlace, is_heading, section_route
-from core.memory.stages.types import Placed, Refusal
+from core.memory.stages.types import Fact, Placed, Refusal
 from tests.core.memory.scripted import ScriptedModel, never
 from tests.core.memory.stages.making import Wiki, fact, model
 
@@ -37,7 +37,9 @@ She starts at nine.
 CHESS = fact("Ada Lind plays chess.", about="hobby")
 
 
-def placed(tmp_path: Path, *answers: Any, facts: tuple = (CHESS,)) -> tuple[Placed, list[Refusal]]:
+def placed(
+    tmp_path: Path, *answers: Any, facts: tuple[Fact, ...] = (CHESS,)
+) -> tuple[Placed, list[Refusal]]:
     wiki = Wiki(tmp_path, {"Ada Lind": TEXT})
     by = model(section_route=answers[0]) if answers else ScriptedModel(lambda question: {})
     article = ToPlace(
