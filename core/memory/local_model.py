@@ -82,15 +82,24 @@ class Answering(Protocol):
 class EngineModel:
     """A `core.memory.asking.Model` over an engine."""
 
-    def __init__(self, engine: Answering, *, opened: ExitStack | None = None) -> None:
+    def __init__(
+        self,
+        engine: Answering,
+        *,
+        opened: ExitStack | None = None,
+        on_note: Callable[[str], None] = lambda _note: None,
+    ) -> None:
         """Ask an engine.
 
         Args:
             engine: a running one.
             opened: what `close` ends; None: the engine belongs to the caller.
+            on_note: hears once of each thing that the engine does not do: enforce a grammar.
         """
         self._engine = engine
         self._opened = opened
+        self._note = on_note
+        self._noted: set[str] = set()
         info = engine.info
         revision = model_revision(info.folder)[:12] if info.folder else ""
         adapter = f"+{info.adapter}" if info.adapter else ""
@@ -144,6 +153,10 @@ class EngineModel:
         if cancelled():
             raise Cancelled
         generation = self._engine.submit(request)
+        for warning in generation.warnings:
+            if warning not in self._noted:
+                self._noted.add(warning)
+                self._note(warning)
         text: list[str] = []
         reason = ""
         with _watched(generation, cancelled):
@@ -259,5 +272,5 @@ def open_model(
                 on_note=on_note,
             )
         )
-        return EngineModel(engine, opened=stack.pop_all())
+        return EngineModel(engine, opened=stack.pop_all(), on_note=on_note)
     raise AssertionError("unreachable")

@@ -25,6 +25,7 @@ from core.paths import Paths
 from core.settings import Settings
 from tests.core.engine.conftest import PLAN, OpenEngine, open_tiny, tiny_folder
 from tests.core.memory.scripted import conversation, never, whole
+from tests.core.memory.test_pipeline import World
 from tests.tiny import llama_config, make_model
 
 __all__ = ["open_tiny", "tiny_folder"]  # fixtures
@@ -75,8 +76,34 @@ def test_without_a_grammar_what_is_not_json_is_empty(open_tiny: OpenEngine, tmp_
     every_letter = list(range(100, 257))  # so that it ends soon
     config = llama_config(max_position_embeddings=4096, eos_token_id=every_letter)
     folder = make_model(tmp_path / "short", config=config)
-    model = EngineModel(open_tiny(folder, grammar=False))
+    notes: list[str] = []
+    model = EngineModel(open_tiny(folder, grammar=False), on_note=notes.append)
     assert model.answer(question(CLOSED), cancelled=never) == {}
+    assert len(notes) == 1  # it is said once, though it was tried twice
+
+
+def test_the_grammars_of_all_stages_are_enforced(open_tiny: OpenEngine, tmp_path: Path) -> None:
+    world = World(tmp_path)
+    world.hear(
+        conversation(
+            "My sister Ana lives in Porto. She works at Heron as a designer.",
+            "My friend Benno lives in Falun, and Ana visits Benno every May. " * 40,
+            "Heron is based in Delft. Heron uses Postgres.",
+        )
+    )
+    world.run()
+    world.hear(conversation("My sister Ana moved to Delft.", source="session:two"))
+    world.hear(conversation("Ana prefers green tea.", source="session:three"))
+    world.run()
+    asked = {question.stage: question for question in world.model.asked}
+    folder = make_model(tmp_path / "m", config=llama_config(max_position_embeddings=32768))
+    engine = open_tiny(folder)
+    model = EngineModel(engine)
+    for each in asked.values():
+        generation = engine.submit(model._request(each, SamplingParams()))
+        generation.cancel()
+        assert generation.warnings == (), each.stage
+    assert {"segment", "extract", "route", "create", "section-route", "patch"} <= set(asked)
 
 
 def test_what_does_not_fit_is_too_long(open_tiny: OpenEngine, wide_folder: Path) -> None:
