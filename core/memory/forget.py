@@ -21,8 +21,9 @@ from core.memory.cleaning import Cleaned, Needle, cited, clean_article, clean_ta
 from core.memory.echoes import words
 from core.memory.ledger import LEDGER
 from core.memory.names import name_key
+from core.memory.redact.redactor import redactor
 from core.memory.results import ResultStore
-from core.memory.vault import ARTICLES, META, TALK, name_of, path_of
+from core.memory.vault import ARTICLES, META, REFERENCES, TALK, name_of, path_of
 from core.memory.writer import Change, editing
 from core.registry.files import read_bytes
 
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from core.memory.vault import Page
 
 _LARGEST_LEDGER = 64 * 2**20
+_NOT_SEARCHED = (f"{REFERENCES}/", LEDGER)
 _EXCERPT = 200  # characters
 _QUOTE_WORDS = 4  # of a quotation that is looked for in other turns
 _MESSAGE = "Forget {what}\n\nAt the user's request."
@@ -130,6 +132,10 @@ def plan_forget(
     if article is None and history:
         article = _article_in_history(memory, target)
     plan = _Planning(memory, target, article, source=source).plan()
+    stored = redactor(memory.vault).redact(target)
+    if plan.empty and stored != target:  # memory knows a secret by its placeholder only
+        other = _Planning(memory, stored, None, source=source).plan()
+        plan = plan if other.empty else other
     if plan.empty and not history:
         raise NotFound(
             f"Nothing in memory contains {target[:80]!r}.",
@@ -153,8 +159,10 @@ class _Planning:
         self._remaining: list[str] = []
 
     def plan(self) -> ForgetPlan:
-        for path in _pages(self._memory):
+        pages = set(_pages(self._memory))
+        for path in sorted(pages):
             self._cut(path)
+        self._name_others(pages)
         turns = self._turns() if self._source else ()
         if self._source:
             self._cut_ledger({(turn.source, turn.message) for turn in turns})
@@ -194,6 +202,23 @@ class _Planning:
         if cleaned is not None:
             self._texts += cleaned.removed
             self._citations += cleaned.citations
+
+    def _name_others(self, pages: set[str]) -> None:
+        """Name the files that are not changed: those of the user beside the articles."""
+        with suppress(MlxbunError):
+            git = self._memory.git
+            tree = git.tree(git.head())
+            others = [x for x in tree if x not in pages and not x.startswith(_NOT_SEARCHED)]
+            found = git.blobs(tree[path].blob for path in others)
+            for path, data in zip(others, found, strict=True):
+                if self._says(data or b""):
+                    self._remaining.append(f"{path} says it; mlxbun does not change this file.")
+
+    def _says(self, data: bytes) -> bool:
+        text = data.decode(errors="replace")
+        if self._needle is None:
+            return unlink(text, self.article or "") != text
+        return self._needle.is_in(text)
 
     def _cleaned(self, page: Page) -> Cleaned | None:
         """Return what is left of a page; None: it goes whole."""

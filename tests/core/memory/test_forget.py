@@ -14,6 +14,7 @@ from core.memory.cleaning import Needle, clean_article, clean_talk, unlink
 from core.memory.echoes import is_forgotten
 from core.memory.forget import forget, plan_forget, remains_elsewhere
 from core.memory.ledger import LEDGER, LedgerEntry, appended
+from core.memory.redact.redactor import redactor
 from core.memory.talk import Entry, with_entries
 from tests.core.memory.forgetting import ADA, ADA_TEXT, TRAVEL, all_bytes, git, make, write
 from tests.core.memory.test_store import conversation
@@ -201,6 +202,16 @@ def test_nothing_found_is_an_error(tmp_path: Path) -> None:
         plan_forget(memory, "Zanzibar", source=True)
 
 
+def test_a_secret_is_found_by_its_placeholder(tmp_path: Path) -> None:
+    memory = make(tmp_path)
+    stored = redactor(memory.vault).redact("Write to ada@example.org.")
+    write(memory.root, {"articles/Mail.md": f"# Mail\n\n{stored} Daily.\n"})
+    plan = plan_forget(memory, "ada@example.org")
+    assert [cut.removed for cut in plan.files] == [(stored,)]
+    with pytest.raises(NotFound):
+        plan_forget(memory, "bob@example.org")
+
+
 def test_what_remains_is_said(tmp_path: Path) -> None:
     memory = make(tmp_path, {"articles/Lyon.md": "# Lyon\n\nA city. Lyon is old.\n"})
     plan = plan_forget(memory, "is old")
@@ -209,6 +220,13 @@ def test_what_remains_is_said(tmp_path: Path) -> None:
     plan = plan_forget(memory, "old")
     assert plan.article is None
     assert plan.files[0].removed == ("Lyon is old.",)
+
+
+def test_files_of_the_user_are_named_and_stay(tmp_path: Path) -> None:
+    memory = make(tmp_path)
+    write(memory.root, {"README.md": "Lyon\n", "articles/old/Trip.md": "# Lyon\n"})
+    plan = plan_forget(memory, "Lyon")
+    assert [line.split(" ")[0] for line in plan.remaining] == ["README.md", "articles/old/Trip.md"]
 
 
 def test_hostile_pages_are_named_not_followed(tmp_path: Path) -> None:
