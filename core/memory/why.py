@@ -10,6 +10,7 @@ from core.memory.article import parse, sentences
 from core.memory.citation import collapsed, is_quoted, parse_citation
 from core.memory.names import name_key
 from core.memory.origins import Origin, origins, sentence_key
+from core.memory.vault import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -124,7 +125,7 @@ def _best(text: str, key: str, vault: Vault) -> list[_Candidate]:
     found: list[_Candidate] = []
     for name in vault.names().articles:
         try:
-            page = vault.read(name, whole=False)
+            page = vault.read(path_of(name), whole=False)  # by name, all names are read
         except (NotFound, StoreCorrupt):
             continue  # deleted meanwhile, or unreadable: `doctor` names it
         found += _candidates(text, key, page)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 LARGEST_FILE = 64 * 2**20
 """Bytes of a file that goes into git; larger ones stay on disk and are left out, by name."""
+_CHUNK = 1 << 20
 _LINK = "120000"
 _SUBMODULE = "160000"
 
@@ -77,44 +78,67 @@ class Unreadable(Exception):
     """A file that is there and cannot be recorded; its argument says why."""
 
 
-def read_content(root: Path, path: str) -> Content | None:
+def read_content(root: Path, path: str, *, links: dict[str, bool] | None = None) -> Content | None:
     """Return what lies at a path of the vault; None: no file.
 
     A path through a symbolic link leads out of what git keeps: there is no file then.
 
+    Args:
+        root: the vault.
+        path: relative to it.
+        links: what is known of its folders (see `leads_through_link`).
+
     Raises:
         Unreadable: it is too large, or may not be read.
     """
-    if leads_through_link(root, path):
+    if leads_through_link(root, path, known=links):
         return None
+    file = f"{root}/{path}"
     try:
-        about = os.lstat(root / path)
+        about = os.lstat(file)
         if stat.S_ISLNK(about.st_mode):
-            return Content(data=os.fsencode((root / path).readlink()), mode=_LINK)
-        if not stat.S_ISREG(about.st_mode):
-            return None
-        return _read(root / path)
+            return Content(data=os.fsencode(os.readlink(file)), mode=_LINK)  # noqa: PTH115
+        return _read(file) if stat.S_ISREG(about.st_mode) else None
     except OSError as problem:
         if problem.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG):
             return None
         raise Unreadable(problem.strerror or "cannot be read") from problem
 
 
-def _read(file: Path) -> Content | None:
+def _read(file: str) -> Content | None:
     descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    with open(descriptor, "rb") as opened:  # noqa: PTH123
+    with open(descriptor, "rb", buffering=0) as opened:  # noqa: PTH123
         about = os.fstat(descriptor)
         if not stat.S_ISREG(about.st_mode):
             return None
-        data = opened.read(LARGEST_FILE + 1)
-    if len(data) > LARGEST_FILE:
+        parts = [opened.read(min(about.st_size, LARGEST_FILE) + 1)]
+        size = len(parts[0])
+        while parts[-1] and size <= LARGEST_FILE:  # it may grow meanwhile
+            parts.append(opened.read(_CHUNK))
+            size += len(parts[-1])
+    if size > LARGEST_FILE:
         raise Unreadable(f"larger than {LARGEST_FILE >> 20} MiB")
-    return Content(data=data, mode="100755" if about.st_mode & stat.S_IXUSR else "100644")
+    return Content(
+        data=b"".join(parts), mode="100755" if about.st_mode & stat.S_IXUSR else "100644"
+    )
 
 
-def leads_through_link(root: Path, path: str) -> bool:
-    """Return whether a folder on the way to a file of the vault is a symbolic link."""
-    return any((root / folder).is_symlink() for folder in Path(path).parents)
+def leads_through_link(root: Path, path: str, *, known: dict[str, bool] | None = None) -> bool:
+    """Return whether a folder on the way to a file of the vault is a symbolic link.
+
+    Args:
+        root: the vault.
+        path: relative to it.
+        known: answers for folders, which are looked up and added.
+    """
+    folder = path.rpartition("/")[0]
+    if not folder:
+        return False
+    known = {} if known is None else known
+    if folder not in known:
+        is_link = os.path.islink(f"{root}/{folder}")  # noqa: PTH114
+        known[folder] = is_link or leads_through_link(root, folder, known=known)
+    return known[folder]
 
 
 def scan(git: Git, files: Mapping[str, TreeEntry], *, absent: frozenset[str] = frozenset()) -> Scan:
@@ -129,12 +153,13 @@ def scan(git: Git, files: Mapping[str, TreeEntry], *, absent: frozenset[str] = f
     """
     dirty: list[DirtyFile] = []
     left_out: list[LeftOut] = []
+    links: dict[str, bool] = {}
     for path in sorted({*files, *_listed(git)}):
         entry = files.get(path)
         if path in absent or (entry and entry.mode == _SUBMODULE):
             continue
         try:
-            state = _state(entry, read_content(git.root, path))
+            state = _state(entry, read_content(git.root, path, links=links))
         except Unreadable as problem:
             left_out.append(LeftOut(path=path, reason=str(problem)))
             continue
