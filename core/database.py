@@ -246,6 +246,9 @@ class MemoryDatabase:
 
         Args:
             statements: what makes them.
+
+        Raises:
+            MlxbunError: this SQLite cannot make them.
         """
         self._statements = statements
         self._lock = threading.Lock()
@@ -275,8 +278,14 @@ class MemoryDatabase:
                 ":memory:", isolation_level=None, check_same_thread=False
             )
             self._connection.row_factory = sqlite3.Row
-            for statement in self._statements:
-                self._connection.execute(statement)
+            try:
+                for statement in self._statements:
+                    self._connection.execute(statement)
+            except sqlite3.Error as problem:
+                raise MlxbunError(
+                    f"SQLite {sqlite3.sqlite_version} cannot make a table: {problem}.",
+                    hint="Use a Python whose SQLite has FTS5.",
+                ) from problem
 
 
 def _version(connection: sqlite3.Connection) -> int:

@@ -241,5 +241,6 @@ def ingest(
                 cancelled=interrupts.pressed,
             )
         except Cancelled:
+            console.note("Stopped. What was read is kept.")
             raise KeyboardInterrupt from None
     show_ingested(result, console)

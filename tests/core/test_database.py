@@ -110,3 +110,8 @@ def test_in_memory_a_change_is_whole_or_not_at_all() -> None:
     assert database.read(count, otherwise=-1) == 1
     database.erase()
     assert database.read(count, otherwise=-1) == 0
+
+
+def test_tables_that_sqlite_cannot_make_are_one_sentence() -> None:
+    with pytest.raises(MlxbunError, match="no such module: nosuch"):
+        MemoryDatabase(("CREATE VIRTUAL TABLE one USING nosuch (text)",))

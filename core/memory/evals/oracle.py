@@ -98,11 +98,12 @@ class OracleModel:
             return {"type": "", "aliases": [], "lead": lead}
         label = self.corpus.article(facts[0].article)
         said = " ".join(f"{fact.quote} {fact.sentence}" for fact in facts)
-        shared = self._shared_names()
-        aliases = [a for a in label.aliases if a in said and name_key(a) not in shared]
         kind = label.type if label.type in said else ""
-        own = name_key(data["article"])
-        return {"type": kind, "aliases": [a for a in aliases if name_key(a) != own], "lead": lead}
+        # An alias stands by itself somewhere, not only as a part of the name.
+        rest = name_key(said).replace(name_key(data["article"]), " ")
+        usable = {name_key(a): a for a in label.aliases if _stands(name_key(a), rest)}
+        aliases = [a for key, a in usable.items() if key not in self._shared_names()]
+        return {"type": kind, "aliases": aliases, "lead": lead}
 
     def _shared_names(self) -> frozenset[str]:
         """Return the names that several articles have."""
@@ -158,6 +159,10 @@ def extracted(fact: LabelledFact) -> dict[str, Any]:
 def bare(sentence: str) -> str:
     """Return a sentence as the labels have it: no links, no "(until DATE)"."""
     return collapsed(without_until(_LINK.sub(r"\1", sentence)))
+
+
+def _stands(name: str, text: str) -> bool:
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
 def _qualifier(article: str) -> str:

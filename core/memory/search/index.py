@@ -169,7 +169,7 @@ class SearchIndex:
             if found is not None:
                 known = self._known.problems if self._known else {}
                 return _result(found, terms, limit, known)
-            self._database.erase()  # damaged since
+            self._discard()  # it is damaged
         raise MlxbunError(
             "The search index is damaged again as soon as it is made.",
             hint="Check the disk, or set MLXBUN_CACHE to a folder on another one.",
@@ -180,12 +180,27 @@ class SearchIndex:
         try:
             self._update(root, seen)
         except MlxbunError as problem:
-            if isinstance(self._database, MemoryDatabase):
-                raise
-            self._note(f"{problem.message} The search index is kept in memory.")
-            self._database = MemoryDatabase(store.TABLES)
-            self._known = None
+            self._go_to_memory(problem)
             self._update(root, seen)
+
+    def _discard(self) -> None:
+        try:
+            self._database.erase()
+        except MlxbunError as problem:
+            self._go_to_memory(problem)
+        self._known = None
+
+    def _go_to_memory(self, problem: MlxbunError) -> None:
+        """Keep the index in memory from here on.
+
+        Raises:
+            MlxbunError: the problem, if it is there already.
+        """
+        if isinstance(self._database, MemoryDatabase):
+            raise problem
+        self._note(f"{problem.message} The search index is kept in memory.")
+        self._database = MemoryDatabase(store.TABLES)
+        self._known = None
 
     def _update(self, root: Path, seen: Mapping[str, Signature]) -> None:
         known = self._load()

@@ -337,6 +337,20 @@ def test_without_a_folder_for_it_the_index_is_in_memory(place: Place) -> None:
     assert len(place.notes) == 1
 
 
+def test_a_damaged_index_that_cannot_be_deleted_gives_way_to_memory(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_database: object) -> None:
+        raise MlxbunError("It cannot be deleted.")
+
+    place.write("One", "alpha")
+    place.found("alpha")
+    _drop_words(place.file)
+    monkeypatch.setattr("core.database.Database.erase", refuse)
+    assert place.found("alpha") == ["One"]
+    assert place.notes[-1] == "It cannot be deleted. The search index is kept in memory."
+
+
 def test_an_erased_index_holds_nothing_and_is_made_again(place: Place) -> None:
     place.write("One", "alpha secretword")
     place.found("alpha")
