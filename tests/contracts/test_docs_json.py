@@ -111,11 +111,12 @@ class Recorder:
         self.seen: set[tuple[str, str, str]] = set()
 
     def run(
-        self, *arguments: str, stdin: str = "", codes: tuple[int, ...] = (0,), **environ: str
+        self, *arguments: str, stdin: str = "", codes: tuple[int, ...] = (0,), path: str = ""
     ) -> None:
         """Run one command with --json."""
         words = (*arguments, "--json")
-        done = mlxbun(*words, environ=self.environ | environ, stdin=stdin, cwd=self.home)
+        environ = self.environ | ({"PATH": path} if path else {})
+        done = mlxbun(*words, environ=environ, stdin=stdin, cwd=self.home)
         assert done.returncode in codes, done.stderr
         self.take(_verb(arguments), done.stdout)
 
@@ -259,10 +260,10 @@ def _run_memory(recorder: Recorder) -> None:
     run("memory", "revert", "Ana")
     run("memory", "forget", "Heron", "--source")
     _review(recorder)
-    cron = {"PATH": programs(home / "programs")}
-    run("memory", "schedule", **cron)
-    run("memory", "status", **cron)
-    run("memory", "unschedule", **cron)
+    cron = programs(home / "programs")
+    run("memory", "schedule", path=cron)
+    run("memory", "status", path=cron)
+    run("memory", "unschedule", path=cron)
     run("memory", "eval", "rules", "--part", "unseen")
 
 

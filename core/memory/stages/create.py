@@ -38,7 +38,7 @@ from core.memory.stages.proposing import (
     text_of,
     text_schema,
 )
-from core.memory.stages.support import shares_word, unsupported_name
+from core.memory.stages.support import evidence_of, shares_word, unsupported_name
 from core.memory.stages.types import Draft
 from core.memory.truth import states
 
@@ -161,7 +161,7 @@ def _is_type(text: str, said: str) -> bool:
         len(text) <= _LONGEST_TYPE
         and _is_plain(text)
         and shares_word(said, text)
-        and unsupported_name(f"a {text}", said) is None
+        and unsupported_name(f"a {text}", evidence_of(said)) is None
     )
 
 

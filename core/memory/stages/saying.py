@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 from core.memory.names import name_key
 from core.memory.plain import unlinked
 from core.memory.sentences import STOPS
-from core.memory.stages.support import content_words, folded, states_value, unsupported_name
+from core.memory.stages.support import (
+    content_words,
+    evidence_of,
+    folded,
+    states_value,
+    unsupported_name,
+)
 from core.memory.truth import states, until
 
 if TYPE_CHECKING:
@@ -71,7 +77,7 @@ def _words_fault(text: str, items: Sequence[Insert]) -> str | None:
         return "A new sentence does not state the value of the fact that it cites."
     own = " ".join(f"{f.subject} {f.sentence} {f.quote} {f.value} {f.property}" for f in facts)
     said = " ".join([own, *(f"until {item.until}" for item in items if item.until)])
-    if unsupported_name(text, said) is not None:
+    if unsupported_name(text, evidence_of(said)) is not None:
         return "A new sentence has a name or a number that its facts do not have."
     if bool(_NEGATION.search(name_key(text))) != any(
         bool(_NEGATION.search(name_key(fact.sentence))) for fact in facts

@@ -45,7 +45,7 @@ from core.memory.stages.proposing import (
     text_of,
     text_schema,
 )
-from core.memory.stages.support import unsupported_name
+from core.memory.stages.support import evidence_of, unsupported_name
 from core.memory.stages.types import Placed
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def is_heading(text: str, said: str) -> bool:
         and "#" not in text
         and not has_markup(text)
         and not is_order(text)
-        and unsupported_name(f"a {text.lower()}", said) is None
+        and unsupported_name(f"a {text.lower()}", evidence_of(said)) is None
         and name_key(text) not in RESERVED
     )
 

@@ -31,8 +31,8 @@ class Desk:
     def vault(self) -> Path:
         return self.paths.wiki
 
-    def run(self, *words: str, code: int = 0, **environ: str) -> subprocess.CompletedProcess[str]:
-        done = mlxbun("memory", *words, environ={**self.environ, **environ})
+    def run(self, *words: str, code: int = 0, path: str = "") -> subprocess.CompletedProcess[str]:
+        done = mlxbun("memory", *words, environ=self.environ | ({"PATH": path} if path else {}))
         assert done.returncode == code, done.stderr
         return done
 
@@ -223,16 +223,16 @@ def test_a_vault_is_examined(desk: Desk) -> None:
 
 
 def test_a_schedule_is_installed_and_removed(desk: Desk, tmp_path: Path) -> None:
-    place = {"PATH": programs(tmp_path / "bin")}
-    desk.run("schedule", "--at", "25:00", code=2, **place)
-    desk.run("schedule", "--at", "03:30", **place)
+    place = programs(tmp_path / "bin")
+    desk.run("schedule", "--at", "25:00", code=2, path=place)
+    desk.run("schedule", "--at", "03:30", path=place)
     table = Path(desk.environ["HOME"], "crontab").read_text()
     assert "synthesize --scheduled" in table
-    status = json.loads(desk.run("status", "--json", **place).stdout)
+    status = json.loads(desk.run("status", "--json", path=place).stdout)
     assert (status["schedule"]["at"], status["last_run"]) == ("03:30", None)
     assert status["next_run"]
-    assert "synthesize" in desk.run("unschedule", **place).stdout
-    assert desk.run("unschedule", **place).stderr == "There was no schedule.\n"
+    assert "synthesize" in desk.run("unschedule", path=place).stdout
+    assert desk.run("unschedule", path=place).stderr == "There was no schedule.\n"
     assert desk.run("synthesize", "--scheduled").stderr == "No run is due.\n"
     assert desk.articles() == []
 
@@ -244,16 +244,16 @@ def test_opening_shows_the_path_or_starts_a_program(desk: Desk, tmp_path: Path) 
     assert desk.run("open", "--print").stdout == f"{desk.vault}\n"
     bin_ = tmp_path / "opener"
     bin_.mkdir()
-    refused = desk.run("open", code=3, PATH=str(bin_))
+    refused = desk.run("open", code=3, path=str(bin_))
     assert refused.stderr.endswith("Use --print to show the path instead.\n")
     for name, asked in (("xdg-open", str(path)), ("obsidian", "obsidian://open?path=")):
         program = bin_ / name
         program.write_text(f'#!/bin/sh\nprintf %s "$1" > {tmp_path}/asked\n')
         program.chmod(0o755)
-        desk.run("open", "Ana", PATH=str(bin_))
+        desk.run("open", "Ana", path=str(bin_))
         assert (tmp_path / "asked").read_text().startswith(asked)
     (bin_ / "obsidian").write_text("#!/bin/sh\nexit 4\n")
-    assert "exit code 4" in desk.run("open", code=1, PATH=str(bin_)).stderr
+    assert "exit code 4" in desk.run("open", code=1, path=str(bin_)).stderr
 
 
 @pytest.mark.parametrize(
