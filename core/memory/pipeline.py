@@ -22,7 +22,7 @@ from core.memory.echoes import find_echoes
 from core.memory.events import Note, StageProgress, StageStarted, SynthesisSummary
 from core.memory.ledger import LEDGER, appended, entry_of, parse_ledger
 from core.memory.opening import open_memory
-from core.memory.plan import dry_run
+from core.memory.plan import counted, dry_run
 from core.memory.planning import plan_articles
 from core.memory.redact.key import private_folder
 from core.memory.results import KeepingModel, ModelFailed, ResultStore
@@ -243,7 +243,7 @@ class _Run:
         passages: list[tuple[ConversationHead, tuple[Passage, ...]]] = []
         answers: list[set[str]] = []
         read = _Read()
-        self._start("segment", _counted(len(heads), "conversation"))
+        self._start("segment", counted(len(heads), "conversation"))
         for number, head in enumerate(heads):
             if self._is_over(number):
                 break
@@ -253,7 +253,7 @@ class _Run:
             passages.append((head, found))
             read.refusals += refusals
             self._event(StageProgress(stage="segment", done=number + 1, total=len(heads)))
-        self._start("extract", _counted(sum(len(found) for _, found in passages), "passage"))
+        self._start("extract", counted(sum(len(found) for _, found in passages), "passage"))
         for number, (head, found) in enumerate(passages):
             if self._is_over(number):
                 break
@@ -389,9 +389,9 @@ class _Run:
         changed = tuple(found.article for found in plan.patched if found.before is not None)
         facts = sum(settled.state == "written" for settled in plan.settled)
         note = (
-            f"{_counted(facts, 'fact')} from {_counted(len(read.heads), 'conversation')}: "
-            f"{_counted(len(created), 'new article')}, {_counted(len(changed), 'changed article')}"
-            f", {_counted(len(plan.refusals), 'refused proposal')}."
+            f"{counted(facts, 'fact')} from {counted(len(read.heads), 'conversation')}: "
+            f"{counted(len(created), 'new article')}, {counted(len(changed), 'changed article')}"
+            f", {counted(len(plan.refusals), 'refused proposal')}."
         )
         if not complete:
             note += " Conversations are left: run it again to continue."
@@ -457,11 +457,7 @@ def _message(plan: ArticlePlan, read: _Read, *, model: str) -> str:
     shown = "\n".join(f"- {name}" for name in names[:50])
     more = f"\n- and {len(names) - 50} more" if len(names) > 50 else ""
     subject = (
-        f"Synthesize {_counted(len(read.heads), 'conversation')} "
-        f"into {_counted(len(names), 'article')}"
+        f"Synthesize {counted(len(read.heads), 'conversation')} "
+        f"into {counted(len(names), 'article')}"
     )
     return f"{subject}\n\nModel: {model}\n\n{shown}{more}\n"
-
-
-def _counted(number: int, noun: str) -> str:
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

@@ -84,7 +84,7 @@ def _estimate(
 ) -> tuple[float, str]:
     """Return the seconds that a run would take (0: unknown), and a sentence about it."""
     tokens = sum(head.tokens for head in chosen)
-    what = f"{len(chosen):,} conversations with about {tokens:,} tokens would be read"
+    what = f"{counted(len(chosen), 'conversation')} with about {tokens:,} tokens would be read"
     if not chosen:
         return 0.0, "Nothing new to synthesize."
     speed = _speed(model_id, memory)
@@ -139,3 +139,8 @@ def _summary(
         complete=complete,
         note=note,
     )
+
+
+def counted(number: int, noun: str) -> str:
+    """Return `1 article`, `2 articles`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
