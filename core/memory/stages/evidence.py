@@ -35,6 +35,11 @@ _IDENTITY = frozenset(
     | {"species", "breed", "birthday", "surname", "family name", "name"}
 )
 """Properties that tell namesakes apart: where both sides have one, it should be the same."""
+_DAYS = frozenset(
+    {"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "january"}
+    | {"february", "march", "april", "may", "june", "july", "august", "september", "october"}
+    | {"november", "december"}
+)
 _CAPITALIZED = re.compile(r"[^\W\d_][^\W_]*(?:['’.&-][^\W_]+)*")
 _CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _OTHER = re.compile(r"\b(?:another|other|different|second|this|new)\s+$", re.IGNORECASE)
@@ -214,9 +219,10 @@ def _weigh_overlap(facts: Sequence[Fact], candidate: Candidate, scale: _Scale) -
     own = {value_key(word) for name in candidate.names for word in name.split()}
     ours = {name for fact in facts for name in _proper_names(fact.sentence)} - own
     theirs = set(_proper_names(candidate.whole()))
-    shared = sorted((ours & theirs) - {name_key(USER)})
-    for name in shared[:2]:
-        scale.add(1, f"both speak of {name}")
+    shared = sorted((ours & theirs) - {name_key(USER)} - _DAYS)
+    # One point however many they are: namesakes may well work at the same place.
+    if shared:
+        scale.add(1, f"both speak of {shared[0]}")
 
 
 def _beside(name: str, *texts: str) -> Iterator[str]:

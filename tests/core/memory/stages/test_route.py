@@ -214,3 +214,25 @@ def test_chinese_and_japanese_names_are_full_names(wiki: Wiki) -> None:
     wiki.add(fact("林由紀は東京で働いている。", subject="林由紀", value="東京", about="employer"))
     later = fact("林由紀は札幌で働いている。", subject="林由紀", value="札幌", source="session:b")
     assert articles(routed(wiki, later)) == ["林由紀"]
+
+
+def test_namesakes_at_the_same_place_stay_apart(wiki: Wiki) -> None:
+    first = fact("Ana leads Heron in Kiel.", subject="Ana", about="team", value="Heron")
+    wiki.add(first)
+    other = fact(
+        "Ana cleans the office of Heron in Kiel on Monday.",
+        subject="Ana",
+        about="task",
+        value="office",
+        source="session:b",
+    )
+    assert articles(routed(wiki, other, by=model(route={"article": "Ana"})))[0] != "Ana"
+
+
+def test_a_first_name_with_an_alias_and_a_common_name_is_enough(wiki: Wiki) -> None:
+    box = "```info\nkind: person\naliases: Ines\n```"
+    wiki.write("Ines Okafor", f"# Ines Okafor\n\n{box}\n\nShe writes code for Heron.\n")
+    by_first_name = fact("Ines tests Heron.", subject="Ines", about="task", value="tests")
+    assert articles(routed(wiki, by_first_name)) == ["Ines Okafor"]
+    alone = fact("Ines plays chess.", subject="Ines", about="hobby")
+    assert articles(routed(wiki, alone)) == ["Ines (chess)"]
