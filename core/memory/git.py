@@ -15,6 +15,7 @@ shell, no terminal, no network; output and time are bounded.
 from __future__ import annotations
 
 import os
+import pwd
 import re
 import secrets
 import shutil
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
+    from core.memory.worktree import DirtyFile
+
 HASH = re.compile(r"[0-9a-f]{40}")
 _ABBREVIATED = re.compile(r"[0-9a-f]{4,40}")
 
@@ -60,6 +63,16 @@ class Person:
 
 MLXBUN = Person(name="mlxbun", email="memory@mlxbun.invalid")
 """Author of what mlxbun writes."""
+
+
+def login_person() -> Person:
+    """Return the user, as the system knows the one who is logged in."""
+    try:
+        entry = pwd.getpwuid(os.getuid())
+        login, full = entry.pw_name, entry.pw_gecos.split(",")[0].strip()
+    except KeyError:  # a container that knows no users
+        login, full = f"user{os.getuid()}", ""
+    return Person(name=full or login, email=f"{login}@localhost")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,7 +156,8 @@ class Git:
         if self.folder.is_symlink() or self.folder.is_file():
             self.require_top_level()
         environ = self._environ()
-        args = ("init", "--quiet", "--template=", "--initial-branch=main", "--", ".")
+        options = ("--quiet", "--template=", "--initial-branch=main", "--object-format=sha1")
+        args = ("init", *options, "--", ".")
         self._checked(args, self._call(args, environ))
         return True
 
@@ -172,6 +186,13 @@ class Git:
                 hint="Create the repository again with the default object format.",
             )
         return commit or None
+
+    def status(self) -> tuple[DirtyFile, ...]:
+        """Return the files that differ from the current commit, sorted by path."""
+        from core.memory.git_index import read_index
+        from core.memory.worktree import scan
+
+        return scan(self, self.tree(self.head()), absent=read_index(self).absent).dirty
 
     def move_ref(self, name: str, new: str | None, old: str | None, *, why: str) -> bool:
         """Point a ref at another commit, if it still is where it is believed to be.

@@ -304,8 +304,9 @@ class Placing:
         return found
 
     def forget_late(self) -> None:
-        """Do not report these again."""
-        self._empty_work()
+        """Delete the files that were replaced; a purge relies on it."""
+        if self._replaced.exists():
+            self._empty_work()
 
     def _empty_work(self) -> None:
         self._replaced.unlink(missing_ok=True)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
-import pwd
 import re
 import time
 from contextlib import contextmanager
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from core.errors import BadRequest, MlxbunError, UsageProblem, VaultBusy
-from core.memory.git import MLXBUN, FileChange, Git, Person
+from core.memory.git import MLXBUN, FileChange, Git, Person, login_person
 from core.memory.git_index import read_index
 from core.memory.placing import Move, Placing, changed, digest
 from core.memory.redact.key import private_folder
@@ -157,7 +156,7 @@ class Edit:
             VaultChanged: a file is not what its change was planned for; nothing was changed.
             VaultBusy: the user's git is in the middle of something; nothing was changed.
             BadRequest: a path leads out of the vault.
-            UsageProblem: a path that git ignores, or nothing to do in a vault without commits.
+            UsageProblem: a path that git ignores, or that leads through a symbolic link.
             MlxbunError: git or the disk does not play along; nothing was changed.
         """
         planned = _by_path(changes)
@@ -224,6 +223,16 @@ class Edit:
         tip = self.git.branch_tip(branch)
         if tip and not self.git.move_ref(f"refs/heads/{branch}", None, tip, why="mlxbun: reviewed"):
             raise _moved(self.git.root)
+
+    @contextmanager
+    def git_locked(self) -> Iterator[None]:
+        """Keep the user's git out while the block runs; `commit` does so by itself.
+
+        Raises:
+            VaultBusy: a git command is running.
+        """
+        with _explained(self.git.root), self._placing.locked(self._wait):
+            yield
 
     def drop_replaced(self) -> None:
         """Delete what is kept of the files that were replaced last."""
@@ -325,6 +334,8 @@ class Edit:
             head = self.git.head()
             self._commit(head, files, (), message=message, author=login_person())
             self.recorded = tuple(sorted({*self.recorded, *late}))
+        else:
+            self._placing.forget_late()
         return bool(late)
 
     def _record_staged(
@@ -384,16 +395,6 @@ def _own_folder(root: Path) -> Path:
         raise UsageProblem(f"{folder} is not a folder.", hint="Delete it.")
     folder.mkdir(mode=0o700, exist_ok=True)
     return folder
-
-
-def login_person() -> Person:
-    """Return the user, as the system knows the one who is logged in."""
-    try:
-        entry = pwd.getpwuid(os.getuid())
-        login, full = entry.pw_name, entry.pw_gecos.split(",")[0].strip()
-    except KeyError:  # a container that knows no users
-        login, full = f"user{os.getuid()}", ""
-    return Person(name=full or login, email=f"{login}@localhost")
 
 
 @contextmanager

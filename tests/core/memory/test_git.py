@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -115,6 +116,17 @@ def test_a_ref_moves_only_from_where_it_is_believed_to_be(tmp_path: Path) -> Non
     assert not git.move_ref("refs/heads/main", first, None, why="x")
     assert not git.move_ref("refs/heads/main", first, first, why="x")
     assert git.head() == second
+
+
+def test_status_names_what_is_not_committed(tmp_path: Path) -> None:
+    git = Git(new_vault(tmp_path, Ada="Ada.\n"))
+    _commit(git, {"articles/Bob.md": b"Bob.\n", "articles/Cleo.md": b"Cleo.\n"})
+    (tmp_path / "articles" / "Bob.md").write_text("Bob!\n")
+    assert [(each.path, each.state) for each in git.status()] == [
+        ("articles/Ada.md", "new"),
+        ("articles/Bob.md", "modified"),
+        ("articles/Cleo.md", "deleted"),
+    ]
 
 
 def test_a_person_cannot_write_more_than_a_name(tmp_path: Path) -> None:
@@ -244,7 +256,7 @@ def test_time_is_bounded(tmp_path: Path) -> None:
 def test_what_git_reads_may_fail_on_our_side(tmp_path: Path) -> None:
     git = Git(new_vault(tmp_path))
 
-    def changes():  # type: ignore[no-untyped-def]
+    def changes() -> Iterator[FileChange]:
         yield FileChange(path="a", data=b"1")
         raise ZeroDivisionError
 

@@ -314,6 +314,16 @@ def test_the_users_git_is_waited_for(tmp_path: Path) -> None:
     timer.join()
 
 
+def test_the_users_git_can_be_kept_out(tmp_path: Path) -> None:
+    root = new_vault(tmp_path, Ada="Ada.\n")
+    with editing(root) as edit:
+        with edit.git_locked():
+            (root / ADA).write_text("Ada!\n")
+            user_git(root, "add", ADA, check=False)
+        assert user_git(root, "diff", "--cached", "--name-only") == ""
+        user_git(root, "add", ADA)
+
+
 def test_our_stale_lock_is_removed(tmp_path: Path) -> None:
     root = new_vault(tmp_path)
     (root / ".git" / "index.lock").write_bytes(placing._OURS)
@@ -404,6 +414,16 @@ def test_an_editor_that_holds_the_old_file_open_loses_nothing(tmp_path: Path) ->
         assert edit.recorded == (ADA,)
     texts = [Git(root).show(each.commit.hash, ADA) for each in history(Git(root), ADA)]
     assert texts[:3] == [b"Ada?\n", b"later", b"Ada?\n"]
+
+
+def test_replaced_files_are_deleted_at_the_next_open(tmp_path: Path) -> None:
+    """Otherwise a text that was purged would stay there."""
+    root = new_vault(tmp_path, Ada="secret\n")
+    with editing(root) as edit:
+        edit.commit([_edit(ADA, "secret\n", "Ada.\n")], "Forget")
+    with editing(root):
+        left = [each for each in (root / ".git" / "mlxbun").rglob("*") if each.is_file()]
+        assert not any(b"secret" in each.read_bytes() for each in left)
 
 
 def test_a_branch_that_moves_meanwhile_stops_the_change(
