@@ -14,10 +14,10 @@ import pytest
 
 from core.errors import BadRequest, MlxbunError, UsageProblem, VaultBusy, VaultChanged
 from core.memory import placing, swap, worktree
-from core.memory.git import Git
+from core.memory.git import Git, login_person
 from core.memory.history import history
 from core.memory.placing import Placing
-from core.memory.writer import Change, editing, login_person
+from core.memory.writer import Change, editing
 from tests.core.memory.repositories import messages, new_vault, sha, user_git
 
 ADA = "articles/Ada.md"
