@@ -29,6 +29,7 @@ from commands.generate import generate
 from commands.import_gguf import import_gguf
 from commands.jobs import jobs_app
 from commands.ls import ls
+from commands.memory import memory_app
 from commands.perplexity import perplexity
 from commands.ps import ps
 from commands.quantize import quantize
@@ -104,6 +105,7 @@ for verb in (
     app.command(_NAMES.get(verb), cls=Verb)(verb)
 app.add_typer(adapters_app, name="adapters")
 app.add_typer(jobs_app, name="jobs")
+app.add_typer(memory_app, name="memory")
 app.add_typer(config_app, name="config")
 
 

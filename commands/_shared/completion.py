@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from commands._shared.session import Session
+    from core.memory.opening import Memory
+    from core.memory.vault import Vault
     from core.settings import Settings
 
 # No word of a command line holds a NUL.
@@ -408,6 +410,78 @@ def repo_types() -> Iterator[Candidate]:
     """Yield the types of repositories."""
     yield "model", "A model or an adapter."
     yield "dataset", "A data set."
+
+
+def articles(ctx: Tab) -> Iterator[Candidate]:
+    """Yield the names of the articles in the memory vault."""
+    with suppress(MlxbunError):
+        yield from _vault_of(ctx).names().articles
+
+
+def pages(ctx: Tab) -> Iterator[Candidate]:
+    """Yield the names of the articles and of the pages of documentation."""
+    with suppress(MlxbunError):
+        names = _vault_of(ctx).names()
+        yield from (*names.articles, *names.reference)
+
+
+def anchors(ctx: Tab) -> Iterator[Candidate]:
+    """Yield the sections of the article that was named."""
+    from core.memory.article import parse
+
+    with suppress(MlxbunError):
+        page = _vault_of(ctx).read(str(ctx.params.get("article", "")))
+        for section in parse(page.text).sections:
+            yield section.anchor, section.heading
+
+
+def memory_models(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
+    """Yield the models that can write articles."""
+    yield "rules", "Fixed rules, no model."
+    yield from models(ctx, incomplete)
+
+
+def memory_eval_models(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
+    """Yield the models that `memory eval` measures."""
+    yield "oracle", "Knows the labels of the corpus."
+    yield "noisy", "The same, with mistakes."
+    yield from memory_models(ctx, incomplete)
+
+
+def memory_parts() -> Iterator[Candidate]:
+    """Yield the parts of the corpus of `memory eval`."""
+    yield "project", "An invented project over several months."
+    yield "unseen", "Conversations for which no rules were written."
+
+
+def waiting_runs(ctx: Tab) -> Iterator[Candidate]:
+    """Yield the runs that wait for a review."""
+    from core.memory.review import waiting
+
+    with suppress(MlxbunError):
+        for run in waiting(_memory_of(ctx).git):
+            yield run.run, ", ".join(run.articles)
+
+
+def memory_scopes() -> Iterator[Candidate]:
+    """Yield what a search of the memory vault covers."""
+    yield "all", "Articles and documentation."
+    yield "articles", "What was written from conversations and notes."
+    yield "reference", "The documentation of mlxbun."
+
+
+def _vault_of(ctx: Tab) -> Vault:
+    return _memory_of(ctx).vault
+
+
+def _memory_of(ctx: Tab) -> Memory:
+    """Return the memory vault that is meant."""
+    from pathlib import Path
+
+    from core.memory.opening import open_memory
+
+    named = ctx.params.get("vault")
+    return open_memory(ctx.obj.paths, Path(named) if named else None)
 
 
 def _revisions(hub_cache: Path, incomplete: str) -> Iterator[Candidate]:

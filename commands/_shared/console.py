@@ -20,7 +20,7 @@ from core.errors import MlxbunError
 from core.units import format_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from commands._shared.transfer import TransferView
     from core.progress import OnProgress, Progress
@@ -38,6 +38,7 @@ _UNSEEN = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 # What a name may bring into a sentence, and a terminal would obey: all that, and more controls.
 _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_UNSHOWN = "\N{REPLACEMENT CHARACTER}"
 
 
 class Console:
@@ -118,6 +119,18 @@ class Console:
     def text(self, chunk: str) -> None:
         """Write text to stdout as it is and at once: a streamed answer, a version."""
         self._streams.write(chunk)
+
+    def lines(self, lines: Iterable[str]) -> None:
+        """Print lines on stdout; what a terminal would obey is replaced."""
+        self._streams.write("".join(f"{_OBEYED.sub(_UNSHOWN, line)}\n" for line in lines))
+
+    def document(self, data: bytes) -> None:
+        """Print a text file: byte for byte, but on a terminal without what it would obey."""
+        if not self._streams.out.isatty():
+            self._streams.write_bytes(data)
+            return
+        text = data.decode("utf-8", "replace").replace("\r\n", "\n")
+        self.lines(text.removesuffix("\n").split("\n"))
 
     def note(self, line: str) -> None:
         """Tell a person something that is not data, on stderr; not with `--quiet`."""

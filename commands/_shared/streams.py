@@ -75,6 +75,15 @@ class Streams:
         """
         _write(self.out, text)
 
+    def write_bytes(self, data: bytes) -> None:
+        """Put data onto stdout as it is, at once.
+
+        Raises:
+            ReaderGone: nobody reads it.
+            MlxbunError: it cannot be written.
+        """
+        _write(self.out, data)
+
     def tell(self, text: str) -> None:
         """Put words onto stderr, while somebody is there to hear."""
         with suppress(ReaderGone, MlxbunError):
@@ -93,9 +102,9 @@ def whole_characters(text: str) -> str:
     return text if text.isascii() else _NO_TEXT.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
-def _write(stream: TextIO, text: str) -> None:
+def _write(stream: TextIO, data: str | bytes) -> None:
     try:
-        _put(_writable(text, stream), stream)
+        _put(_writable(data, stream) if isinstance(data, str) else data, stream)
     except OSError as problem:
         _silence(stream)
         if isinstance(problem, BrokenPipeError):
@@ -103,7 +112,7 @@ def _write(stream: TextIO, text: str) -> None:
         raise MlxbunError(f"The output cannot be written: {problem.strerror}.") from problem
 
 
-def _put(text: str, stream: TextIO) -> None:
+def _put(data: str | bytes, stream: TextIO) -> None:
     """Write all of it or fail.
 
     Python's own streams lose the rest of what a reader that goes away has read half of, when they
@@ -115,10 +124,10 @@ def _put(text: str, stream: TextIO) -> None:
     except io.UnsupportedOperation:
         descriptor = None
     if descriptor is None:  # in memory, or drawn above a bar
-        stream.write(text)
+        stream.write(data if isinstance(data, str) else data.decode("utf-8", "replace"))
         stream.flush()
         return
-    rest = memoryview(text.encode(stream.encoding))
+    rest = memoryview(data.encode(stream.encoding) if isinstance(data, str) else data)
     while rest:
         try:
             rest = rest[os.write(descriptor, rest) :]

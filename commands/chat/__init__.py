@@ -60,6 +60,9 @@ def chat(
     stats: Annotated[
         bool, typer.Option("--stats", help="Tell speed and cached tokens after each answer.")
     ] = False,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Let the model look things up in the memory vault.")
+    ] = False,
     temperature: TemperatureOption = None,
     top_p: TopPOption = None,
     top_k: TopKOption = None,
@@ -104,5 +107,6 @@ def chat(
         plain=plain,
         stats=stats,
         json=json,
+        memory=memory,
     )
     raise typer.Exit(run_chat(session, settings, wishes))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from core.engine.events import Finished, ReasoningDelta, TextDelta
+from core.engine.events import Finished, ReasoningDelta, TextDelta, ToolCallDelta
 from core.errors import EngineFailed
+from core.sessions.conversation import Call
 from core.sessions.text import clean
 
 if TYPE_CHECKING:
@@ -30,13 +31,15 @@ class Answer:
     reasoning: str
     """What was thought before it; empty: nothing."""
     finish: str
-    """`stop`, `length`, or `cut`: by Ctrl-C or by a failure."""
+    """`stop`, `length`, `tool_calls`, or `cut`: by Ctrl-C or by a failure."""
     usage: Usage | None
     """What it took; None when it was cut."""
     seconds: float
     """From the question to the end."""
     failure: EngineFailed | None
     """Why it could not go on, if it could not."""
+    calls: tuple[Call, ...] = ()
+    """The tools that it calls; only of an answer that ended with `tool_calls`."""
 
 
 class _Stop:
@@ -96,6 +99,7 @@ def _take(
 ) -> Answer:
     texts: list[str] = []
     thoughts: list[str] = []
+    calls: dict[int, Call] = {}
     end: Finished | None = None
     failure: EngineFailed | None = None
     try:
@@ -108,6 +112,8 @@ def _take(
             elif isinstance(event, ReasoningDelta) and (thought := clean(event.text)):
                 thoughts.append(thought)
                 on_reasoning(thought)
+            elif isinstance(event, ToolCallDelta):
+                calls[event.index] = _grown(calls.get(event.index), event)
             elif isinstance(event, Finished):
                 end = event
     except EngineFailed as problem:
@@ -122,4 +128,11 @@ def _take(
         usage=end.usage if end else None,
         seconds=time.monotonic() - began,
         failure=failure,
+        calls=tuple(calls.values()) if end and end.reason == "tool_calls" else (),
     )
+
+
+def _grown(call: Call | None, delta: ToolCallDelta) -> Call:
+    """Return a call with more of its arguments."""
+    before = call or Call(id=delta.id or "", name=clean(delta.name or ""), arguments="")
+    return replace(before, arguments=before.arguments + clean(delta.arguments))

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from commands._shared.failure import exit_code
 from commands._shared.usage import plain_usage
-from commands.chat.answer import ask
-from core.engine.request import ChatPrompt, GenerationRequest, SamplingParams
+from commands.chat.answer import Answer, ask
+from commands.chat.toolbox import MOST_ROUNDS, call_note
+from core.engine.request import ChatPrompt, GenerationRequest, SamplingParams, ToolUse
 from core.errors import ContextTooLong, MlxbunError, UsageProblem
-from core.sessions.conversation import apply, said
+from core.sessions.conversation import apply, resulted, said
 from core.sessions.text import clean
 
 if TYPE_CHECKING:
@@ -17,14 +19,17 @@ if TYPE_CHECKING:
     from typing import Any
 
     from commands._shared.console import Console
-    from commands.chat.answer import Answer
     from commands.chat.diary import Diary
     from commands.chat.interrupts import Interrupts
     from commands.chat.lines import Lines
     from commands.chat.models import Models
     from commands.chat.screen import Screen
+    from commands.chat.toolbox import Toolbox
     from core.engine.events import Usage
+    from core.sessions.conversation import Call, Conversation
 
+# What stands for the answer where Ctrl-C has stopped the calls before it.
+_CUT = Answer(text="", reasoning="", finish="cut", usage=None, seconds=0, failure=None)
 _FULL = "/undo takes the last turn back, and a new chat starts empty; nothing is lost."
 
 
@@ -51,6 +56,7 @@ class Chat:
         console: Console,
         interrupts: Interrupts,
         stats: bool,
+        toolbox: Toolbox | None = None,
     ) -> None:
         self.models = models
         self.diary = diary
@@ -61,6 +67,7 @@ class Chat:
         self.leaving = False
         self._lines = lines
         self._screen = screen
+        self._toolbox = toolbox
 
     def run(self, commands: Callable[[Chat, str], object]) -> int:
         """Take messages until there are no more; return the exit code of the first error, or 0.
@@ -103,39 +110,106 @@ class Chat:
             self._ask(said("user", text[1:] if text.startswith("//") else text))
 
     def _ask(self, entry: Mapping[str, Any]) -> None:
-        """Let the model answer the conversation as it is after an entry."""
+        """Let the model answer the conversation as it is after an entry, looking things up."""
         conversation = apply(self.diary.conversation, entry)
-        request = GenerationRequest(
-            prompt=ChatPrompt(messages=conversation.prompt()),
-            sampling=SamplingParams(temperature=self.temperature),
-        )
         try:
-            answer = ask(
-                self.models.engine,
-                request,
-                screen=self._screen,
-                interrupts=self.interrupts,
-                on_accepted=lambda: self.diary.add(entry),
-                on_reasoning=self.console.aside,
-            )
+            answer = self._answer(conversation, lambda: self.diary.add(entry))
         except ContextTooLong as problem:
             raise UsageProblem(
                 f"With this message the conversation has {problem.prompt_tokens} tokens or more, "
                 f"and the context holds {problem.limit}; the message was not added.",
                 hint=_FULL,
             ) from problem
+        rounds = 0
+        while answer.calls:
+            if self._look_up(answer):
+                answer = _CUT
+                break
+            rounds += 1
+            answer = self._answer_with_results(may_call=rounds < MOST_ROUNDS)
         self._conclude(answer)
+
+    def _answer(
+        self,
+        conversation: Conversation,
+        on_accepted: Callable[[], object],
+        *,
+        may_call: bool = True,
+    ) -> Answer:
+        """Let the model answer a conversation.
+
+        Raises:
+            ContextTooLong: the conversation does not fit.
+        """
+        toolbox = self._toolbox
+        use = toolbox.use if toolbox else ToolUse()
+        request = GenerationRequest(
+            prompt=ChatPrompt(
+                messages=conversation.prompt(), tools=toolbox.told if toolbox else ()
+            ),
+            sampling=SamplingParams(temperature=self.temperature),
+            tools=use if may_call else replace(use, mode="none"),
+        )
+        return ask(
+            self.models.engine,
+            request,
+            screen=self._screen,
+            interrupts=self.interrupts,
+            on_accepted=on_accepted,
+            on_reasoning=self.console.aside,
+        )
+
+    def _answer_with_results(self, *, may_call: bool) -> Answer:
+        if not may_call:
+            self.console.note(f"[{MOST_ROUNDS} rounds of calls; the model has to answer now]")
+        try:
+            return self._answer(self.diary.conversation, _nothing, may_call=may_call)
+        except ContextTooLong as problem:
+            raise UsageProblem(
+                f"With what was looked up the conversation has {problem.prompt_tokens} tokens or "
+                f"more, and the context holds {problem.limit}.",
+                hint=_FULL,
+            ) from problem
+
+    def _look_up(self, answer: Answer) -> bool:
+        """Make the calls of an answer and keep their results; return whether Ctrl-C stopped it."""
+        stopped: list[bool] = []
+        self._keep(answer)
+        with self.interrupts.calling(lambda: stopped.append(True)):
+            for number, call in enumerate(answer.calls, 1):
+                if not stopped and self._toolbox:
+                    self.console.note(call_note(call))
+                    result = self._toolbox.result(call, number=number)
+                    self.diary.add(resulted(call, result))
+                    self._tell_program(call, result)
+        return bool(stopped)
+
+    def _keep(self, answer: Answer) -> None:
+        self.diary.add(
+            said(
+                "assistant",
+                answer.text,
+                finish=answer.finish,
+                reasoning=answer.reasoning,
+                calls=answer.calls,
+            )
+        )
+        if self.console.json_mode:
+            self.console.event(_as_json(answer))
+
+    def _tell_program(self, call: Call, result: str) -> None:
+        if self.console.json_mode:
+            told = {"name": call.name, "arguments": call.arguments, "result": result}
+            self.console.event({"event": "tool_call", **told})
 
     def _conclude(self, answer: Answer) -> None:
         if answer.text or answer.failure is None:
-            entry = said("assistant", answer.text, finish=answer.finish, reasoning=answer.reasoning)
-            self.diary.add(entry)
-            if self.console.json_mode:
-                self.console.event(_as_json(answer))
+            self._keep(answer)
         if answer.failure is not None:
             raise answer.failure
         if answer.usage is None:
-            self.console.note(f"[stopped after {answer.seconds:.1f} s]")
+            after = f" after {answer.seconds:.1f} s" if answer.seconds else ""
+            self.console.note(f"[stopped{after}]")
             return
         if answer.finish == "length":
             self.console.note(self._why_cut(answer.usage))
@@ -147,6 +221,10 @@ class Chat:
         if usage.prompt_tokens + usage.completion_tokens >= limit:
             return f"[cut: the context of {limit} tokens is full. {_FULL}]"
         return f"[cut at {usage.completion_tokens} tokens, the limit that --max-tokens sets]"
+
+
+def _nothing() -> None:
+    """Do nothing: the question is in the file already."""
 
 
 def _as_json(answer: Answer) -> dict[str, Any]:

@@ -17,7 +17,10 @@ from commands.chat.lines import EditedLines, PipedLines
 from commands.chat.models import Models
 from commands.chat.screen import MarkdownScreen, PlainScreen
 from commands.chat.slash import COMMANDS, run_command
+from commands.chat.toolbox import Toolbox
 from core.errors import UsageProblem
+from core.memory.opening import open_memory
+from core.memory.tools import MemoryTools
 from core.sessions.store import SessionStore
 from core.sessions.text import clean
 
@@ -49,6 +52,8 @@ class Wishes:
     """Tell after each answer what it took."""
     json: bool
     """Answers are lines of JSON."""
+    memory: bool = False
+    """Let the model consult the memory vault."""
 
 
 def run_chat(session: Session, settings: Settings, wishes: Wishes) -> int:
@@ -64,6 +69,7 @@ def run_chat(session: Session, settings: Settings, wishes: Wishes) -> int:
             "chat --json takes its messages from a pipe, one a line.",
             hint="Try: echo 'What is the capital of France?' | mlxbun chat --json",
         )
+    toolbox = _toolbox(session, console) if wishes.memory else None
     diary = _diary(session, wishes, console)
     resumed = bool(diary.conversation.messages)
     models = Models(session, settings, console)
@@ -78,6 +84,7 @@ def run_chat(session: Session, settings: Settings, wishes: Wishes) -> int:
             console=console,
             interrupts=interrupts,
             stats=wishes.stats,
+            toolbox=toolbox,
         )
         if with_person:
             _greet(chat, resumed=resumed)
@@ -89,6 +96,17 @@ def run_chat(session: Session, settings: Settings, wishes: Wishes) -> int:
     diary.close()
     models.close()
     return 0 if with_person else code
+
+
+def _toolbox(session: Session, console: Console) -> Toolbox:
+    """Return the tools of the memory vault.
+
+    Raises:
+        VaultMissing: there is none.
+    """
+    opening = partial(open_memory, session.paths, on_note=console.note)
+    opening()
+    return Toolbox(MemoryTools(opening))
 
 
 def _diary(session: Session, wishes: Wishes, console: Console) -> Diary:

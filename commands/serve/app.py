@@ -26,6 +26,7 @@ from commands.serve.routes import (
     hub,
     jobs,
     library,
+    memory,
     models,
     pages,
     push,
@@ -85,6 +86,15 @@ _API = (
     push.push_data,
     sessions.search,
     sessions.export,
+    memory.show_status,
+    memory.list_articles,
+    memory.search,
+    memory.show_article,
+    memory.show_links,
+    memory.show_history,
+    memory.show_diff,
+    memory.set_up,
+    memory.synthesize,
     flush.flush_cache,
 )
 

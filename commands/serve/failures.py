@@ -73,7 +73,13 @@ def api_handlers() -> ExceptionHandlersMap:
 
 def unexpected_body(error: Exception) -> bytes:
     """Log a defect with its stack and return the body that tells of it."""
-    return failure_body(_unexpected(error))
+    return failure_body(unexpected_message(error))
+
+
+def unexpected_message(error: Exception) -> str:
+    """Log a defect with its stack and return the sentence that a client may read."""
+    _log.error("a request failed", exc_info=error)
+    return f"The server failed on this request ({type(error).__name__})."
 
 
 def _handlers(
@@ -95,7 +101,7 @@ def _handlers(
         return _json(of_refusal("The client hung up."), 499)
 
     def foreign(_request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-        return _json(of_failure(_unexpected(error)), 500)
+        return _json(of_failure(unexpected_message(error)), 500)
 
     return {
         errors.MlxbunError: ours,
@@ -103,11 +109,6 @@ def _handlers(
         ClientGone: nobodys,
         Exception: foreign,
     }
-
-
-def _unexpected(error: Exception) -> str:
-    _log.error("a request failed", exc_info=error)
-    return f"The server failed on this request ({type(error).__name__})."
 
 
 def _json(body: bytes, status: int) -> Response[bytes]:

@@ -9,6 +9,7 @@ from commands._shared.jobs import FINETUNE, QUANTIZE, job_command
 from commands.serve.fetching import Downloads
 from commands.serve.lifespan import Drain
 from commands.serve.moments import Moments
+from commands.serve.remembering import KeptMemory, Syntheses
 from commands.serve.sending import Uploads
 from commands.serve.workers import Workers
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from commands.serve.shelf import Shelf
     from commands.serve.verdicts import Verdicts
     from core.fit.host import Host
+    from core.memory.asking import Model
     from core.paths import Paths
     from core.quantize.runner import Checked
     from core.settings import Settings
@@ -44,6 +46,17 @@ def check_quantization(fields: dict[str, Any], options: ServeOptions) -> Checked
     from core.quantize.runner import check  # imported with the first quantization
 
     return check(fields, host=options.host, paths=options.paths, environ=options.environ)
+
+
+def served_model(engine: ServedEngine) -> Model:
+    """Return the served model as the memory pipeline asks it.
+
+    Raises:
+        UsageProblem: it cannot answer in a given form.
+    """
+    from core.memory.local_model import EngineModel  # imported with the first synthesis
+
+    return EngineModel(engine)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +91,8 @@ class ServeOptions:
     """What does a quantization, in a process of its own; the job's id is added."""
     quantize_check: Callable[[dict[str, Any], ServeOptions], Checked] = check_quantization
     """Takes what a quantization is asked for; raises `MlxbunError` where it cannot begin."""
+    memory_model: Callable[[ServedEngine], Model] = served_model
+    """Makes the model that writes the memory vault of the one that is served."""
     trace: Callable[[str], None] | None = None
     """Takes a line for each traced request; None: no request is traced."""
 
@@ -106,3 +121,7 @@ class Serving:
     """Threads for what waits for the network."""
     workers: Workers = field(default_factory=Workers)
     """Threads for what prompts take before they reach the engine."""
+    memory: KeptMemory = field(default_factory=KeptMemory)
+    """The memory vault."""
+    syntheses: Syntheses = field(default_factory=Syntheses)
+    """The runs that write the memory vault."""

@@ -6,13 +6,13 @@ import json
 from typing import TYPE_CHECKING
 
 from core.errors import UsageProblem
-from core.sessions.conversation import Conversation, said
+from core.sessions.conversation import Conversation, Message, entry_of
 from core.sessions.text import clean
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_HEADINGS = {"user": "You", "assistant": "Assistant"}
+_HEADINGS = {"user": "You", "assistant": "Assistant", "tool": "Tool"}
 _CUT = {"cut": "*(stopped)*", "length": "*(cut at its token limit)*"}
 
 
@@ -39,7 +39,8 @@ def as_markdown(conversation: Conversation) -> str:
     if conversation.system is not None:
         parts += ["## System", clean(conversation.system)]
     for message in conversation.messages:
-        parts += [f"## {_HEADINGS[message.role]}", clean(message.content)]
+        parts += [f"## {_heading(message)}", clean(message.content)]
+        parts += [f"*{call.name}* `{clean(call.arguments)}`" for call in message.calls]
         if message.finish in _CUT:
             parts.append(_CUT[message.finish])
     return "\n\n".join(part.strip("\n") for part in parts if part.strip()) + "\n"
@@ -50,5 +51,10 @@ def as_jsonl(conversation: Conversation) -> str:
     entries: list[dict[str, object]] = [{"type": "session", "model": conversation.model}]
     if conversation.system is not None:
         entries.append({"type": "system", "content": conversation.system})
-    entries += [said(m.role, m.content, finish=m.finish) for m in conversation.messages]
+    entries += [entry_of(message) for message in conversation.messages]
     return "".join(json.dumps(entry, ensure_ascii=False) + "\n" for entry in entries)
+
+
+def _heading(message: Message) -> str:
+    name = f": {clean(message.name)}" if message.name else ""
+    return f"{_HEADINGS[message.role]}{name}"

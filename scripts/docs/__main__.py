@@ -9,14 +9,16 @@ from scripts.docs.picture import draw
 from scripts.docs.places import CLI_PAGE, picture_of
 from scripts.docs.scenes import SCENES, Scene, play
 from scripts.docs.terminal import COLUMNS
+from scripts.reference import write_reference
 
 
 def main(words: list[str]) -> None:
-    """Write what is asked for; whatever else is missing, too."""
+    """Write what is asked for; whatever else is missing, too. Copies for the vault come last."""
     CLI_PAGE.write_text(cli_page(), encoding="utf-8")
     for scene in SCENES:
         if scene.steady or "--all" in words or not picture_of(scene.verb).exists():
             _draw(scene)
+    write_reference()
 
 
 def _draw(scene: Scene) -> None:

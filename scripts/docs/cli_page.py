@@ -49,6 +49,7 @@ next. `fit` also ends with 4 when it answers that a model does not fit.
 _VARIABLES = (
     ("MLXBUN_HOME", "settings, conversations and what was measured; `~/.mlxbun`"),
     ("MLXBUN_CACHE", "what can be made again; `~/.cache/mlxbun`"),
+    ("MLXBUN_WIKI", "the memory vault; `~/.mlxbun/wiki`"),
     ("MLXBUN_OFFLINE", "`1`: as `--offline`; so do `HF_HUB_OFFLINE` and `TRANSFORMERS_OFFLINE`"),
     ("MLXBUN_DEBUG", "`1`: a defect of mlxbun shows its traceback"),
     ("NO_COLOR", "no colors and no bars, on a terminal either; so does `TERM=dumb`"),

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from scripts.docs.jobs import DONE, RUNNING, add_jobs, waiting_job
 from scripts.docs.library import add_adapter, add_library
+from scripts.docs.memory import add_memory, environment
 from scripts.docs.places import ROOT
 from scripts.docs.screen import Screen
 from scripts.docs.terminal import COLUMNS, LINES, Press, run_in_terminal
@@ -52,6 +53,36 @@ class Scene:
     presses: tuple[Press, ...] = ()
     """What is typed while the last command runs."""
 
+
+MEMORY = {
+    "init": ("mlxbun memory init",),
+    "status": ("mlxbun memory status",),
+    "list": ("mlxbun memory list | head -5",),
+    "search": ("mlxbun memory search bluebird",),
+    "read": ("mlxbun memory read Ana",),
+    "toc": ("mlxbun memory toc Reference/fit",),
+    "section": ("mlxbun memory section Ana references",),
+    "links": ("mlxbun memory links Ana",),
+    "history": ("mlxbun memory history Ana",),
+    "diff": ("mlxbun memory diff Ana",),
+    "blame": ("mlxbun memory blame Ana",),
+    "why": ("mlxbun memory why 'works at Bluebird'",),
+    "revert": ("mlxbun memory revert Ana --dry-run", "mlxbun memory revert Ana"),
+    "forget": ("mlxbun memory forget Porto --source --dry-run",),
+    "open": ("mlxbun memory open Ana --print",),
+    "doctor": ("mlxbun memory doctor",),
+    "ingest": ("mlxbun memory ingest",),
+    "synthesize": (
+        "mlxbun memory synthesize --dry-run",
+        "mlxbun memory synthesize --model rules",
+    ),
+    "review": ("mlxbun memory review",),
+    "schedule": ("mlxbun memory schedule --at 03:00", "mlxbun memory status"),
+    "unschedule": ("mlxbun memory schedule --at 03:00", "mlxbun memory unschedule"),
+    "eval": ("mlxbun memory eval rules --part unseen --quiet",),
+    "mcp": ("mlxbun memory mcp < request.json",),
+}
+"""What is shown of the verbs of `mlxbun memory`."""
 
 SCENES = (
     Scene(
@@ -156,6 +187,10 @@ SCENES = (
     Scene(verb="jobs show", commands=(f"mlxbun jobs show {DONE[:4]}",)),
     Scene(verb="jobs logs", commands=(f"mlxbun jobs logs {DONE[:4]}",)),
     Scene(verb="jobs cancel", commands=(f"mlxbun jobs cancel {RUNNING[:4]}",)),
+    *(
+        Scene(verb=f"memory {verb}", commands=commands, steady=False)
+        for verb, commands in MEMORY.items()
+    ),
     Scene(verb="config show", commands=("mlxbun config set batch 4", "mlxbun config show")),
     Scene(
         verb="config set",
@@ -213,10 +248,12 @@ def _set_stage(scene: Scene, home: Path, hub: UploadHub) -> dict[str, str]:
         add_three_bits(snapshot, home / "SmolLM2-3bit")
     if scene.verb.startswith("adapters"):
         add_kept_adapter(home)
+    if scene.verb.startswith("memory"):
+        add_memory(home, scene.verb)
     files = {"config.json": b'{"model_type": "llama"}', "tokenizer.json": b"{}"}
     hub.account(_TOKEN, "ada")
     hub.add("acme/Pond-1M", {**files, "model.safetensors": weights(2_000_000)})
-    return {
+    environ = {
         "HOME": str(home),
         "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
         "TERM": "xterm-256color",
@@ -224,6 +261,7 @@ def _set_stage(scene: Scene, home: Path, hub: UploadHub) -> dict[str, str]:
         "HF_ENDPOINT": hub.url if scene.verb in ("download", "upload") else NOWHERE,
         "HF_TOKEN": _TOKEN,
     }
+    return environment(home, environ, scene.verb)
 
 
 @contextmanager

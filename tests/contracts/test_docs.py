@@ -35,6 +35,8 @@ _OTHERS = {
     ("generate", "grammar"),
     ("import", "dequantize"),
     ("ls", "thinking"),
+    ("memory eval", "model"),
+    ("memory synthesize", "model"),
     ("quantize", "dequantize"),
 }
 

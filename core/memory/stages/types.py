@@ -143,3 +143,49 @@ class Refusal:
     """Why, in one sentence."""
     text: str
     """What was refused, at most 500 characters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TalkPage:
+    """A page under `Talk/` as it is to be."""
+
+    path: str
+    """Where it lies in the vault: `Talk/NAME.md`."""
+    before: str | None
+    """SHA-256 of the file's bytes for which this was planned; None: there was none."""
+    text: str
+    """The whole new text."""
+
+
+FactState = Literal["written", "talk", "rejected"]
+"""Where a fact went: into an article, onto a Talk page only, or nowhere, by the user's decision."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settled:
+    """What became of a fact, for the ledger (`core.memory.ledger`)."""
+
+    fact: Fact
+    """The fact."""
+    article: str
+    """The article to which it belongs."""
+    state: FactState
+    """Where it went."""
+    sentence: str = ""
+    """The sentence of the article that states it, without markup; empty: there is none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArticlePlan:
+    """What a run wants to change in the vault; nothing is written yet."""
+
+    patched: tuple[Patched, ...]
+    """Articles that are new or change, sorted by path. Those that stay as they are are absent."""
+    talk: tuple[TalkPage, ...]
+    """Talk pages that are new or change, sorted by path."""
+    settled: tuple[Settled, ...]
+    """Facts that the ledger must know from now on, in the order in which they came."""
+    refusals: tuple[Refusal, ...]
+    """What was not taken from the model, or could not be written; all of it is in `talk`."""
+    known: tuple[str, ...]
+    """Ids of facts that were left out because the ledger knows them."""

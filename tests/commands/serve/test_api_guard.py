@@ -43,6 +43,16 @@ ROUTES: list[tuple[str, str, Any]] = [
     ("POST", "/api/quantize/push", {"repo_id": "a/b", "source_path": "/m"}),
     ("POST", "/api/finetune/push", {"repo_id": "a/b", "source_path": "/m"}),
     ("POST", "/api/dataset/push", {"repo_id": "a/b", "source_path": "/m"}),
+    ("GET", "/api/memory/status", None),
+    ("GET", "/api/memory/list", None),
+    ("GET", "/api/memory/search?q=x", None),
+    ("GET", "/api/memory/article?name=x", None),
+    ("GET", "/api/memory/links?name=x", None),
+    ("GET", "/api/memory/history?name=x", None),
+    ("GET", "/api/memory/diff?name=x&rev=abcd", None),
+    ("POST", "/api/memory/init", {}),
+    ("GET", "/v1/memory/synthesize", None),
+    ("GET", "/v1/memory/synthesize?dry=1", None),
 ]
 FOREIGN = [
     {"origin": "https://evil.example"},

@@ -1,0 +1,1 @@
+"""Secrets in text, replaced before anything is stored, cached, logged or committed."""
