@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -103,6 +104,21 @@ class Paths:
             hub_cache=Path(hub or hf_home / "hub").expanduser(),
             wiki_folder=Path(wiki).expanduser() if wiki else None,
         )
+
+
+TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
+"""Names to which `atomic_write` writes before it renames."""
+
+
+def remove_temporary(folder: Path) -> None:
+    """Delete what writes that were killed have left in a folder, as far as that is possible.
+
+    For folders that no other process writes to at the moment.
+    """
+    for file in folder.glob(".*.tmp"):
+        if TEMPORARY.fullmatch(file.name):
+            with suppress(OSError):
+                file.unlink()
 
 
 @contextmanager

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from core.gc.locks import is_held
 from core.gc.look import Obstacle, ground_at, look_at, look_at_whole, look_into
-from core.gc.repository import LOCKS, TEMPORARY
+from core.gc.repository import LOCKS
 from core.gc.seen import Form, Leftover
+from core.paths import TEMPORARY
 from core.servers import read_servers
 
 if TYPE_CHECKING:

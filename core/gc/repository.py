@@ -28,6 +28,7 @@ from core.gc.look import (
     walk,
 )
 from core.gc.seen import Blob, Entry, Form, Repository, Snapshot, SnapshotFile
+from core.paths import TEMPORARY
 from core.registry.files import printable, read_bytes
 
 if TYPE_CHECKING:
@@ -48,8 +49,6 @@ INCOMPLETE = ".incomplete"
 
 _HELPERS = (".DS_Store", "Thumbs.db", "desktop.ini")  # huggingface_hub passes over them, too
 _LONGEST_REF = 1024  # bytes; a commit has 40
-# What `core.paths.atomic_write` writes to before it renames.
-TEMPORARY = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")
 _TRASH_NAME = re.compile(re.escape(TRASH) + r"[0-9a-f]{16}")
 
 

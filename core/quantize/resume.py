@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 from core.errors import AlreadyRunning
 from core.evals.documents import digest_of
 from core.gc.locks import holding
+from core.paths import remove_temporary
 from core.quantize.calibration import MIXES, check_calibration
 from core.quantize.recipe import TABLE
 from core.registry.weights import WEIGHTS, read_header
@@ -89,6 +90,7 @@ class Stage:
             self._written = {}
             self._begin(key)
         self.files.mkdir(exist_ok=True)
+        remove_temporary(self.files)  # a kill within a write would publish them with the model
         self._lines = self._journal.open("a", encoding="utf-8")
 
     @property

@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from core.errors import AlreadyRunning, MlxbunError, NotFound, UsageProblem
+from core.paths import remove_temporary
 from core.registry.adapters import WEIGHTS
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ CHECKPOINTS = "checkpoints"
 
 _LOCK = ".training.lock"
 _HELD = (errno.EAGAIN, errno.EACCES)
-_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{16}\.tmp")  # as core.paths.atomic_write names them
 _CHECKPOINT = re.compile(r"step-(\d{8,})\.safetensors")
 
 
@@ -47,7 +47,8 @@ def only_training(folder: Path) -> Iterator[None]:
             if problem.errno in _HELD:
                 raise AlreadyRunning(f"Another process trains into {folder} already.") from None
             # No locks on this disk: nobody can be kept out.
-        _sweep(folder)
+        remove_temporary(folder)
+        remove_temporary(folder / CHECKPOINTS)
         try:
             yield
         finally:
@@ -102,15 +103,6 @@ def _unwritable(folder: Path, problem: OSError | ValueError) -> MlxbunError:
         f"The adapter cannot be written to {folder}: {reason}.",
         hint="Name another folder in adapter_path.",
     )
-
-
-def _sweep(folder: Path) -> None:
-    """Take away what trainings that were killed had not written to its end."""
-    for place in (folder, folder / CHECKPOINTS):
-        for file in place.glob(".*.tmp"):
-            if _UNFINISHED.fullmatch(file.name):
-                with suppress(OSError):
-                    file.unlink()
 
 
 def _remove_if_empty(folder: Path) -> None:

@@ -73,6 +73,16 @@ def test_a_tensor_that_was_torn_is_written_again(box: Box, tmp_path: Path) -> No
     assert contents(box.quantize(model).folder) == whole
 
 
+def test_a_file_that_a_kill_left_half_written_is_not_published(box: Box, tmp_path: Path) -> None:
+    model = box.model()
+    with pytest.raises(Cancelled):
+        box.quantize(model, should_stop=_After(20))
+    (stage,) = (box.paths.hub_cache / ".locks").iterdir()
+    (stage / "files" / ".mlxbun.json.15c588f85e2b7dbd.tmp").write_text("{")
+    whole = contents(Box(tmp_path / "other").quantize(model).folder)
+    assert contents(box.quantize(model).folder) == whole
+
+
 def test_another_recipe_or_source_starts_over(box: Box, tmp_path: Path) -> None:
     model = box.model()
     with pytest.raises(Cancelled):
