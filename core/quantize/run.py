@@ -372,12 +372,12 @@ def _saying(target: Target) -> Iterator[None]:
     """
     try:
         yield
-    except FileNotFoundError as problem:
-        raise MlxbunError(
-            f"{problem.filename or 'A file'} disappeared during the run.",
-            hint="Restore the source model; the same command then continues.",
-        ) from problem
     except OSError as problem:
+        if isinstance(problem, FileNotFoundError) and problem.filename:
+            raise MlxbunError(
+                f"{problem.filename} disappeared during the run.",
+                hint="Restore it; the same command then continues.",
+            ) from problem
         raise MlxbunError(
             f"{target.name} could not be written: {problem.strerror or problem}.",
             hint="Free some space, or choose another --output; the same command then continues.",
