@@ -73,6 +73,12 @@ class Schedule:
     since: str
     """When it was installed, ISO 8601 with a time zone."""
 
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Further options of `memory synthesize`."""
+        flag = SCHEDULED_FLAG
+        return self.command[self.command.index(flag) + 1 :] if flag in self.command else ()
+
 
 @dataclass(frozen=True, kw_only=True)
 class LastRun:
@@ -232,6 +238,8 @@ def _label(paths: Paths) -> str:
 
 def _command(arguments: tuple[str, ...]) -> tuple[str, ...]:
     # -P: the services start it in the home folder, whose files must not shadow our packages.
+    if broken := next((word for word in arguments if "\n" in word), None):
+        raise UsageProblem(f"{broken!r} contains a line break.")
     start = (sys.executable, "-P", "-m", "mlxbun_cli", "memory", "synthesize", SCHEDULED_FLAG)
     return (*start, *arguments)
 
