@@ -222,8 +222,8 @@ class _Rewriting:
         message = self._message(message)
         yield b"commit refs/mlxbun/purge\nmark :%d\n" % marks[commit]
         for person in (fields[b"author"][0], fields[b"committer"][0]):
-            if self._says(name := person.rpartition(b"> ")[0].decode(errors="replace") + ">"):
-                self._authors.add(name)
+            if self._says(who := person.rpartition(b"> ")[0].decode(errors="replace") + ">"):
+                self._authors.add(who)
         yield b"author %s\ncommitter %s\n" % (fields[b"author"][0], fields[b"committer"][0])
         if b"encoding" in fields:
             yield b"encoding %s\n" % fields[b"encoding"][0]
