@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from core.memory.redact.redactor import Redactor
 from core.memory.turns import Role, SourceConversation, SourceKind, Turn
 from core.sessions.text import clean
 
@@ -24,6 +25,7 @@ MOST_CHARACTERS = 200_000
 """Characters of one turn that are kept."""
 _LONGEST_TITLE = 200
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,79}")
+_ANY_VAULT = Redactor(b"")  # to tell whether there is a secret; its placeholders are not used
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,8 +90,11 @@ class ReadLog:
 
 
 def safe_id(text: str) -> str:
-    """Return an id without whitespace and `#`: the text itself if it is fit, else its hash."""
-    if _SAFE_ID.fullmatch(text):
+    """Return an id without whitespace and `#`: the text itself if it is fit, else its hash.
+
+    A text that a redactor would change is not fit: ids stand in citations.
+    """
+    if _SAFE_ID.fullmatch(text) and _ANY_VAULT.redact(text) == text:
         return text
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
