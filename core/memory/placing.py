@@ -24,7 +24,7 @@ from core.memory.git import HASH
 from core.memory.git_index import write_index
 from core.memory.swap import aside_of, exchange, put_new, sync_folder
 from core.memory.worktree import Unreadable, checked_path, leads_through_link, read_content
-from core.paths import atomic_write
+from core.paths import atomic_write, remove_temporary
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -217,6 +217,7 @@ class Placing:
         Returns:
             Whether there was anything.
         """
+        remove_temporary(self._journal.parent)
         journal = _read(self._journal)
         if journal is None:
             return False

@@ -68,6 +68,16 @@ def test_the_user_is_who_is_logged_in(monkeypatch: pytest.MonkeyPatch) -> None:
     assert login_person().name == f"user{os.getuid()}"
 
 
+def test_a_journal_that_a_kill_left_half_written_is_deleted(tmp_path: Path) -> None:
+    root = new_vault(tmp_path, Ada="Ada.\n")
+    with editing(root):
+        pass
+    left = root / ".git" / "mlxbun" / ".journal.json.15c588f85e2b7dbd.tmp"
+    left.write_text("{")
+    with editing(root):
+        assert not left.exists()
+
+
 def test_ignored_files_stay_out(tmp_path: Path) -> None:
     root = new_vault(tmp_path, Ada="Ada.\n")
     (root / ".gitignore").write_text("*.log\n/private/\n")
