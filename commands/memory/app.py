@@ -45,6 +45,5 @@ for verb in (
     unschedule,
     evaluate,
     mcp,
-    mcp,
 ):
     memory_app.command(_NAMES.get(verb), cls=Verb)(verb)

@@ -134,11 +134,6 @@ class EchoIndex:
         return self._whole[whole] != {source}
 
 
-def is_echo(text: str, index: EchoIndex) -> bool:
-    """Return whether a sentence or a quotation came out of the vault."""
-    return index.is_echo(text)
-
-
 def find_echoes(memory: _Memory, conversation: SourceConversation) -> Callable[[str], bool]:
     """Return what recognises the vault, and what the user has had forgotten, in a conversation.
 

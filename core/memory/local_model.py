@@ -234,7 +234,6 @@ def open_model(
     environ: Mapping[str, str],
     on_progress: OnProgress,
     on_note: Callable[[str], None],
-    on_wait: Callable[[str], None] | None = None,
     leased: bool = False,
 ) -> Model:
     """Open the model of a synthesis, and hold the accelerator until it is closed.
@@ -246,11 +245,10 @@ def open_model(
         environ: the environment.
         on_progress: hears of downloads.
         on_note: hears one sentence at a time of what is worth knowing.
-        on_wait: called with who holds the accelerator, once for each; None: not to wait.
         leased: whether the caller holds the accelerator already.
 
     Raises:
-        AlreadyRunning: the accelerator is in use, and it was not to be waited for.
+        AlreadyRunning: the accelerator is in use.
         MlxbunError: as `open_engine`.
     """
     if name == RULES:
@@ -261,7 +259,7 @@ def open_model(
     with ExitStack() as stack:
         what = "mlxbun memory synthesize"
         if not leased:
-            stack.enter_context(hold_lease(paths.lease_file, what=what, on_wait=on_wait))
+            stack.enter_context(hold_lease(paths.lease_file, what=what, on_wait=None))
         engine = stack.enter_context(
             open_engine(
                 name,

@@ -13,7 +13,7 @@ import os
 import re
 import shutil
 import tempfile
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -109,7 +109,7 @@ def purge(
         MlxbunError: git or the disk does not play along; history is as it was.
     """
     refuse_purge(git)
-    with editing(git.root) as edit, _index_locked(git):
+    with editing(git.root) as edit, edit.git_locked():
         if edit.left_out or edit.recorded:
             raise UsageProblem(
                 "The vault has changes that were not committed before.",
@@ -273,22 +273,6 @@ def _quoted(path: str) -> bytes:
     for plain, escaped in ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n")):
         raw = raw.replace(plain, escaped)
     return b'"%s"' % raw
-
-
-@contextmanager
-def _index_locked(git: Git) -> Iterator[None]:
-    """Keep the user's git from committing meanwhile: its new objects would be deleted."""
-    lock = git.folder / "index.lock"
-    try:
-        os.close(os.open(lock, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    except FileExistsError:
-        raise VaultBusy(
-            f"Another git works in {git.root}.", hint="Wait until it has ended, and try again."
-        ) from None
-    try:
-        yield
-    finally:
-        lock.unlink(missing_ok=True)
 
 
 def _drop_leftovers(git: Git) -> None:

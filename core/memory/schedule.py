@@ -119,7 +119,6 @@ def install_schedule(
     vault: Path,
     paths: Paths,
     machine: Machine,
-    arguments: tuple[str, ...] = (),
     now: Callable[[], datetime] = datetime.now,
 ) -> Schedule:
     """Install the schedule. An earlier one is removed first, even if this one is refused.
@@ -129,7 +128,6 @@ def install_schedule(
         vault: the vault to write.
         paths: our folders; each `MLXBUN_HOME` has one schedule.
         machine: where it is installed.
-        arguments: further options for `memory synthesize`.
         now: the clock, local time without a time zone.
 
     Raises:
@@ -143,7 +141,7 @@ def install_schedule(
         label=_label(paths),
         hour=hour,
         minute=minute,
-        command=_command(arguments),
+        command=_command(),
         environment=_environment(machine.environ, paths, vault),
     )
     schedule = Schedule(
@@ -230,10 +228,9 @@ def _label(paths: Paths) -> str:
     return f"mlxbun-memory-{digest[:8]}"
 
 
-def _command(arguments: tuple[str, ...]) -> tuple[str, ...]:
+def _command() -> tuple[str, ...]:
     # -P: the services start it in the home folder, whose files must not shadow our packages.
-    start = (sys.executable, "-P", "-m", "mlxbun_cli", "memory", "synthesize", SCHEDULED_FLAG)
-    return (*start, *arguments)
+    return (sys.executable, "-P", "-m", "mlxbun_cli", "memory", "synthesize", SCHEDULED_FLAG)
 
 
 def _environment(environ: Mapping[str, str], paths: Paths, vault: Path) -> dict[str, str]:

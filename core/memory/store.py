@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
 from typing import TYPE_CHECKING, Literal, cast
 
 from core.database import Database
@@ -98,18 +97,14 @@ class ConversationStore:
         """Return all conversations, oldest first; undated ones come last."""
         return self._heads("")
 
-    def unsynthesized(
-        self, *, since: datetime | None = None, limit: int | None = None
-    ) -> tuple[ConversationHead, ...]:
+    def unsynthesized(self, *, since: datetime | None = None) -> tuple[ConversationHead, ...]:
         """Return the conversations that are new or have changed since articles were written.
 
         Args:
             since: leaves out those whose last turn is older; undated ones stay.
-            limit: at most so many, the oldest first.
         """
         heads = self._heads("WHERE synthesized IS NOT digest")
-        fits = (h for h in heads if since is None or h.last is None or h.last >= since)
-        return tuple(islice(fits, limit))
+        return tuple(h for h in heads if since is None or h.last is None or h.last >= since)
 
     def get(self, source_id: str) -> SourceConversation | None:
         """Return a conversation; None: there is none with this id."""

@@ -226,7 +226,7 @@ class Edit:
 
     @contextmanager
     def git_locked(self) -> Iterator[None]:
-        """Keep the user's git out while the block runs; `commit` does so by itself.
+        """Keep the user's git out while the block runs; `commit` does this itself.
 
         Raises:
             VaultBusy: a git command is running.

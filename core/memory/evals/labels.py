@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from core.memory.citation import collapsed
 from core.memory.names import name_key
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from core.memory.turns import Role
 
 Part = Literal["project", "unseen"]
-PARTS: tuple[Part, ...] = ("project", "unseen")
+PARTS: tuple[Part, ...] = get_args(Part)
 """The parts of the corpus."""
 _FOLDER = Path(__file__).parent / "corpus"
 _SECRET = re.compile(r"\{\{([a-z0-9-]+)\}\}")

@@ -11,7 +11,7 @@ import json
 import random
 import re
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from core.memory.evals.oracle import OracleModel
 from core.memory.sentences import split
@@ -25,13 +25,7 @@ if TYPE_CHECKING:
 Noise = Literal[
     "drop a sentence", "invent a link", "swap a citation", "merge namesakes", "obey an injection"
 ]
-NOISES: tuple[Noise, ...] = (
-    "drop a sentence",
-    "invent a link",
-    "swap a citation",
-    "merge namesakes",
-    "obey an injection",
-)
+NOISES: tuple[Noise, ...] = get_args(Noise)
 """The kinds of noise."""
 _ONE_IN = 5
 _INVENTED = "Northwind Holdings"

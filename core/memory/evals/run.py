@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 ROUNDS = 5
 """Chats that repeat what memory says, each read by a run of its own."""
-BUILT_IN = ("oracle", "noisy", "rules")
-"""Models that need no language model."""
 
 
 @dataclass(frozen=True, kw_only=True)

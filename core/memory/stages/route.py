@@ -68,8 +68,6 @@ if TYPE_CHECKING:
     from core.memory.stages.evidence import Evidence
     from core.memory.stages.types import Fact
 
-VERSION = 1
-"""Part of the key of kept answers: raised when questions or rules change."""
 INSTRUCTIONS = (
     "Decide which article the facts belong to. If one of the candidates is about the same person "
     "or thing, answer with its name in `article`. If none is, leave `article` empty and give a "
