@@ -14,6 +14,7 @@ from commands._shared.options import JsonOption
 from commands.memory.options import VaultOption, opened
 from commands.memory.scheduling import status_json, status_record
 from core.errors import MlxbunError
+from core.units import counted
 
 if TYPE_CHECKING:
     from commands._shared.session import Session
@@ -66,10 +67,10 @@ def init(
         console.note("The vault exists already; nothing was missing.")
     else:
         console.note(
-            f"Created {_counted(len(result.created), 'file or folder', 'files and folders')}."
+            f"Created {counted(len(result.created), 'file or folder', 'files and folders')}."
         )
     if from_ is not None:
-        console.note(f"Imported {_counted(len(result.imported), 'note')}.")
+        console.note(f"Imported {counted(len(result.imported), 'note')}.")
 
 
 def status(context: typer.Context, vault: VaultOption = None, json: JsonOption = False) -> None:
@@ -150,7 +151,7 @@ def doctor(
         console.note("No problems found.")
     if strict and not is_sound(findings):
         problems = sum(each.severity != "note" for each in findings)
-        raise MlxbunError(f"The vault has {_counted(problems, 'problem')}.")
+        raise MlxbunError(f"The vault has {counted(problems, 'problem')}.")
 
 
 def _status_json(found: VaultStatus) -> dict[str, Any]:
@@ -172,7 +173,3 @@ def _status_json(found: VaultStatus) -> dict[str, Any]:
 def _finding_line(found: Finding) -> str:
     place = found.path if found.line is None else f"{found.path}:{found.line}"
     return f"{found.severity}: {f'{place}: ' if place else ''}{found.message}"
-
-
-def _counted(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"

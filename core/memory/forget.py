@@ -20,12 +20,12 @@ from core.errors import MlxbunError, NotFound
 from core.memory.cleaning import Cleaned, Needle, cited, clean_article, clean_talk, unlink
 from core.memory.echoes import words
 from core.memory.ledger import LEDGER
+from core.memory.ledger_file import read_ledger
 from core.memory.names import name_key
 from core.memory.redact.redactor import redactor
 from core.memory.results import ResultStore
-from core.memory.vault import ARTICLES, META, REFERENCES, TALK, name_of, path_of
+from core.memory.vault import ARTICLES, META, REFERENCES, TALK, name_of, path_of, talk_path
 from core.memory.writer import Change, editing
-from core.registry.files import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from core.memory.turns import SourceConversation
     from core.memory.vault import Page
 
-_LARGEST_LEDGER = 64 * 2**20
 _NOT_SEARCHED = (f"{REFERENCES}/", LEDGER)
 _EXCERPT = 200  # characters
 _QUOTE_WORDS = 4  # of a quotation that is looked for in other turns
@@ -231,7 +230,7 @@ class _Planning:
             self._texts += said
             self._citations += notes
             return None
-        if name_key(page.path) == name_key(f"{TALK}/{self.article}.md"):
+        if name_key(page.path) == name_key(talk_path(self.article)):
             return None
         return Cleaned(text=unlink(page.text, self.article))
 
@@ -258,10 +257,9 @@ class _Planning:
 
     def _cut_ledger(self, turns: set[tuple[str, str]]) -> None:
         """Take lines out of the ledger: hashes of what is forgotten can be guessed."""
-        path = self._memory.root / LEDGER
-        if path.is_symlink() or not path.is_file():
+        data = read_ledger(self._memory.root)
+        if data is None:
             return
-        data = read_bytes(path, limit=_LARGEST_LEDGER)
         lines = data.decode("utf-8", "surrogateescape").splitlines(keepends=True)
         kept = [line for line in lines if not forgets_line(line, turns, self.article)]
         if len(kept) < len(lines):

@@ -20,7 +20,7 @@ from core.memory.names import SUFFIX, file_name, name_key
 from core.memory.redact.redactor import redactor
 from core.memory.vault import LARGEST_PAGE, path_of
 from core.memory.writer import Change
-from core.units import format_bytes, format_count
+from core.units import counted, format_bytes, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -130,7 +130,7 @@ def import_notes(
         elif not _says(vault, other, text):
             left_out.append((f"{note.path}{SUFFIX}", f"there is an article {other!r} already"))
     if changes:
-        edit.commit(changes, f"Import {_counted(len(changes), 'note')} from {found.folder}")
+        edit.commit(changes, f"Import {counted(len(changes), 'note')} from {found.folder}")
     _tell(left_out, redacted, on_note)
     return tuple(sorted(change.path.split("/", 1)[1].removesuffix(SUFFIX) for change in changes))
 
@@ -349,11 +349,7 @@ def _tell(
     if len(left_out) > _NAMED:
         on_note(f"{len(left_out) - _NAMED} more notes were not imported.")
     if redacted:
-        on_note(f"Secrets were replaced by placeholders in {_counted(redacted, 'note')}.")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+        on_note(f"Secrets were replaced by placeholders in {counted(redacted, 'note')}.")
 
 
 def _printable(name: str) -> str:

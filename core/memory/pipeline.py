@@ -21,8 +21,9 @@ from core.memory.asking import Cancelled
 from core.memory.echoes import find_echoes
 from core.memory.events import Note, StageProgress, StageStarted, SynthesisSummary
 from core.memory.ledger import LEDGER, appended, entry_of, parse_ledger
+from core.memory.ledger_file import read_ledger
 from core.memory.opening import open_memory
-from core.memory.plan import counted, dry_run
+from core.memory.plan import dry_run
 from core.memory.planning import plan_articles
 from core.memory.redact.key import private_folder
 from core.memory.results import KeepingModel, ModelFailed, ResultStore
@@ -30,7 +31,7 @@ from core.memory.stages.extract import extract
 from core.memory.stages.ingest import ingest
 from core.memory.stages.segment import segment
 from core.memory.writer import Change, editing
-from core.registry.files import read_bytes
+from core.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -57,7 +58,6 @@ _PLANS = 4
 """How often articles are planned, when files change meanwhile."""
 _READING_SHARE = 0.6
 """Share of a budget after which no other conversation is read: the rest is for the articles."""
-_LARGEST_LEDGER = 64 * 1024 * 1024
 _WAIT_SECONDS = 30.0
 
 
@@ -336,12 +336,9 @@ class _Run:
         raise AssertionError("unreachable")
 
     def _ledger(self) -> tuple[Ledger, str, str | None]:
-        path = self._memory.root / LEDGER
-        if path.is_symlink() or not path.is_file():
+        data = read_ledger(self._memory.root)
+        if data is None:
             return parse_ledger(""), "", None
-        data = read_bytes(path, limit=_LARGEST_LEDGER + 1)
-        if len(data) > _LARGEST_LEDGER:
-            raise StoreCorrupt(f"{path} is larger than {_LARGEST_LEDGER:,} bytes.")
         text = data.decode("utf-8", "surrogateescape")
         ledger = parse_ledger(text)
         if ledger.broken:

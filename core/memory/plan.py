@@ -15,6 +15,7 @@ from core.memory.events import Note, SynthesisSummary
 from core.memory.redact.key import vault_key
 from core.memory.stages.ingest import ingest
 from core.memory.store import ConversationStore
+from core.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -139,8 +140,3 @@ def _summary(
         complete=complete,
         note=note,
     )
-
-
-def counted(number: int, noun: str) -> str:
-    """Return `1 article`, `2 articles`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

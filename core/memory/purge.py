@@ -25,7 +25,7 @@ from core.memory.git import HASH
 from core.memory.git_process import clean_environ, run_git
 from core.memory.ledger import LEDGER
 from core.memory.names import name_key
-from core.memory.vault import ARTICLES, META, TALK, path_of
+from core.memory.vault import ARTICLES, META, TALK, path_of, talk_path
 from core.memory.writer import editing
 
 if TYPE_CHECKING:
@@ -226,7 +226,7 @@ class _Rewriting:
     def _cleaned(self, path: str, data: bytes) -> bytes | None:
         """Return a file without what is forgotten; None: it goes whole."""
         article = self._plan.article
-        gone = (path_of(article), f"{TALK}/{article}.md") if article else ()
+        gone = (path_of(article), talk_path(article)) if article else ()
         if any(name_key(path) == name_key(each) for each in gone):
             return None
         if path == LEDGER:

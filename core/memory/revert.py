@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from core.errors import NotFound, VaultChanged
 from core.memory.history import REVERTS, history, reverting, run_commits
+from core.memory.ledger import LEDGER
 from core.memory.merging import merge
 from core.memory.placing import digest
+from core.memory.vault import TALK
 from core.memory.writer import Change, editing
 
 if TYPE_CHECKING:
@@ -23,10 +25,8 @@ if TYPE_CHECKING:
 
     from core.memory.git import Git
     from core.memory.history import Commit
-    from core.memory.writer import Edit, HasRoot
-
-_LEDGER = "Meta/ledger.jsonl"
-_TALK = "Talk/"
+    from core.memory.vault import HasRoot
+    from core.memory.writer import Edit
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -149,7 +149,7 @@ class _Plan:
     def undo(self, commit: Commit, only: str | None) -> None:
         """Take back a commit; later ones come first."""
         renamed = dict(_renames(self._git, commit.hash, self._head))
-        done = {path for path, _ in _marks(self._git, commit)} | {_LEDGER}
+        done = {path for path, _ in _marks(self._git, commit)} | {LEDGER}
         paths = [path for path in _touched(self._git, commit) if path not in done]
         paths = [path for path in paths if only in (None, path)]
         bases = self._git.blobs(f"{commit.hash}:{path}" for path in paths)
@@ -177,7 +177,7 @@ class _Plan:
         self._planned[place] = merged
 
     def _overlap(self, place: str) -> None:
-        if not place.startswith(_TALK):  # a record of what was refused; it may stay
+        if not place.startswith(f"{TALK}/"):  # a record of what was refused; it may stay
             self.overlapping.add(place)
 
     def _now(self, path: str) -> bytes | None:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from core.memory import lines
 from core.memory.links import code_spans
 from core.sessions.text import clean
+from core.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -54,7 +55,7 @@ class Sanitized:
     def note(self) -> str | None:
         """What was dropped, in one sentence; None: nothing that a reader would have seen."""
         parts = [
-            f"{count} {word}{'' if count == 1 else 's'}"
+            counted(count, word)
             for count, word in ((self.images, "image"), (self.html, "HTML tag"))
             if count
         ]

@@ -13,7 +13,7 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from core.errors import NotFound, StoreCorrupt, UsageProblem, VaultMissing
 from core.memory.article import parse
@@ -71,6 +71,15 @@ class Page:
         if self.truncated:
             return f"{self.path} has {format_bytes(self.size)}; only the beginning is shown."
         return None
+
+
+class HasRoot(Protocol):
+    """A vault, for callers that need only its folder."""
+
+    @property
+    def root(self) -> Path:
+        """Its folder."""
+        ...
 
 
 class Vault:
@@ -271,6 +280,11 @@ def missing(root: Path) -> VaultMissing:
 def path_of(name: str) -> str:
     """Return where the page with this name lies: `articles/NAME.md` or `Reference/X.md`."""
     return f"{name}{SUFFIX}" if name.startswith(REFERENCE) else f"{ARTICLES}/{name}{SUFFIX}"
+
+
+def talk_path(name: str) -> str:
+    """Return where the Talk page of an article lies: `Talk/NAME.md`."""
+    return f"{TALK}/{name}{SUFFIX}"
 
 
 def name_of(path: str) -> str:

@@ -21,11 +21,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from core.errors import BadRequest, MlxbunError, UsageProblem, VaultBusy
 from core.memory.git import MLXBUN, FileChange, Git, Person, login_person
 from core.memory.git_index import read_index
+from core.memory.history import RUN, SOURCE
 from core.memory.placing import Move, Placing, changed, digest
 from core.memory.redact.key import private_folder
 from core.memory.worktree import (
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from core.memory.git import TreeEntry
     from core.memory.git_index import Index
+    from core.memory.vault import HasRoot
     from core.memory.worktree import DirtyFile, LeftOut
 
 _POLL_SECONDS = 0.05
@@ -55,15 +57,6 @@ _UNDER_WAY = {
     "rebase-apply": "rebase",
 }
 _LISTED_PATHS = 20
-
-
-class HasRoot(Protocol):
-    """A vault."""
-
-    @property
-    def root(self) -> Path:
-        """Its folder."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -468,8 +461,8 @@ def _with_trailers(
 ) -> str:
     """Return a message with what machines read at its end; the message cannot imitate that."""
     text = re.sub(r"(?m)^(?=mlxbun-)", " ", message.replace("\0", ""), flags=re.IGNORECASE).strip()
-    pairs = [("Mlxbun-Run", run)] if run else []
-    pairs += [*(("Mlxbun-Source", source) for source in sources), *trailers]
+    pairs = [(RUN, run)] if run else []
+    pairs += [*((SOURCE, source) for source in sources), *trailers]
     lines = "".join(f"{name}: {' '.join(value.split())}\n" for name, value in pairs)
     return f"{text or 'Change the vault'}\n" + (f"\n{lines}" if lines else "")
 

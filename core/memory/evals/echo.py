@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from core.memory.article import parse, sentences
 from core.memory.tools import MemoryTools
+from core.memory.vault import path_of
 from core.sessions.conversation import said
 from core.sessions.store import SessionStore
 
@@ -27,7 +28,7 @@ _ARTICLES = 4
 
 def facts_and_sentences(vault: Vault) -> tuple[int, int]:
     """Return how many citations and how many sentences the articles have."""
-    articles = [parse(vault.read(f"articles/{n}.md").text) for n in vault.names().articles]
+    articles = [parse(vault.read(path_of(n)).text) for n in vault.names().articles]
     return sum(len(a.footnotes) for a in articles), sum(len(sentences(a)) for a in articles)
 
 
@@ -55,7 +56,7 @@ def write_chat(memory: Memory, turn: int, now: datetime) -> None:
 def _about(memory: Memory, name: str, way: int) -> Iterator[tuple[str, str]]:
     """Yield the messages about one article."""
     result = MemoryTools(lambda: memory).call("memory_read", {"name": name})
-    told = [s.text for s in sentences(parse(memory.vault.read(f"articles/{name}.md").text))]
+    told = [s.text for s in sentences(parse(memory.vault.read(path_of(name)).text))]
     yield "user", f"What do you know about {name}?"
     yield "tool", result
     yield "assistant", " ".join(told)

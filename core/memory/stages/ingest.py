@@ -20,11 +20,11 @@ from core.memory.redact import redactor as redacting
 from core.memory.sources.find import SourceOptions, source_files
 from core.memory.sources.raw import ReadLog, digest_of, finish
 from core.registry.files import open_regular
+from core.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
-    from typing import Protocol
 
     from core.memory.events import Note
     from core.memory.redact.redactor import Redactor
@@ -32,11 +32,8 @@ if TYPE_CHECKING:
     from core.memory.sources.raw import RawConversation
     from core.memory.store import ConversationStore, Outcome
     from core.memory.turns import SourceConversation
+    from core.memory.vault import HasRoot
     from core.paths import Paths
-
-    class _HasRoot(Protocol):
-        @property
-        def root(self) -> Path: ...
 
 
 __all__ = ["IngestResult", "Skipped", "SourceOptions", "ingest"]
@@ -90,7 +87,7 @@ class IngestResult:
 
 def ingest(
     *,
-    vault: _HasRoot,
+    vault: HasRoot,
     paths: Paths,
     sources: SourceOptions | None,
     store: ConversationStore,
@@ -121,7 +118,7 @@ def ingest(
     wanted = sources or SourceOptions(sessions=paths.sessions_folder)
     log = ReadLog(check=check)
     files = list(source_files(wanted, log, vault=vault.root))
-    on_event(StageStarted(stage="ingest", message=_counted(len(files), "file")))
+    on_event(StageStarted(stage="ingest", message=counted(len(files), "file")))
     work = _Ingestion(store, redacting.redactor(vault), log)
     for number, file in enumerate(files, 1):
         check()
@@ -290,7 +287,3 @@ def _digest(path: Path, log: ReadLog) -> str:
             log.check()
             digest.update(piece)
     return digest.hexdigest()
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from core.errors import UsageProblem, VaultBusy
+from core.memory import purge as purging
 from core.memory.forget import forget, plan_forget
 from core.memory.git import Git
 from core.memory.opening import Memory
 from core.memory.purge import Purged, purge, refuse_purge
+from core.memory.writer import editing
 from tests.core.memory.forgetting import ADA, TRAVEL, all_bytes, git, make, write
 
 
