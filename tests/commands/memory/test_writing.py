@@ -13,7 +13,8 @@ import pytest
 from core.paths import Paths
 from mlxbun_cli.completion.command import complete
 from tests.commands.memory.vaults import CHAT, add_chat, programs
-from tests.processes import SCRIPT, mlxbun
+from tests.forks import mlxbun
+from tests.processes import SCRIPT
 
 Environ = dict[str, str]
 
