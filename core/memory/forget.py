@@ -21,7 +21,7 @@ from core.memory.cleaning import Cleaned, Needle, cited, clean_article, clean_ta
 from core.memory.echoes import words
 from core.memory.ledger import LEDGER
 from core.memory.ledger_file import read_ledger
-from core.memory.names import name_key
+from core.memory.names import SUFFIX, is_name, name_key
 from core.memory.redact.redactor import redactor
 from core.memory.results import ResultStore
 from core.memory.vault import ARTICLES, META, REFERENCES, TALK, name_of, path_of, talk_path
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from core.memory.turns import SourceConversation
     from core.memory.vault import Page
 
+_SEARCHED = (ARTICLES, TALK, META)
 _NOT_SEARCHED = (f"{REFERENCES}/", LEDGER)
 _EXCERPT = 200  # characters
 _QUOTE_WORDS = 4  # of a quotation that is looked for in other turns
@@ -320,6 +321,12 @@ def forgets_line(line: str, turns: set[tuple[str, str]], article: str | None) ->
     return (str(entry.get("source", "")), str(entry.get("message", ""))) in turns
 
 
+def is_searched(path: str) -> bool:
+    """Return whether a path is that of a page which forgetting searches and changes."""
+    folder, _, name = path.rpartition("/")
+    return folder in _SEARCHED and name.endswith(SUFFIX) and is_name(name.removesuffix(SUFFIX))
+
+
 def _commit(memory: Memory, plan: ForgetPlan) -> str:
     changes = [Change(path=cut.path, before=cut.before, after=cut.after) for cut in plan.files]
     message = _MESSAGE.format(what="an article" if plan.article else "a text")
@@ -385,6 +392,6 @@ def _article_in_history(memory: Memory, target: str) -> str | None:
 
 
 def _pages(memory: Memory) -> Iterable[str]:
-    for folder in (ARTICLES, TALK, META):
+    for folder in _SEARCHED:
         with suppress(OSError):
             yield from sorted(f"{folder}/{entry.name}" for entry in memory.vault.entries(folder))

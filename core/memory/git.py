@@ -23,7 +23,7 @@ import tempfile
 import threading
 import weakref
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from core.errors import MlxbunError, StoreCorrupt, UsageProblem
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from core.memory.worktree import DirtyFile
 
 HASH = re.compile(r"[0-9a-f]{40}")
+_OUTSIDE = re.compile(r"//|/\.\.?/|/\.git/", re.IGNORECASE)
 _ABBREVIATED = re.compile(r"[0-9a-f]{4,40}")
 
 
@@ -121,7 +122,7 @@ class Git:
         folder = self.folder
         if folder.is_symlink() or not folder.is_dir():
             return False
-        return (folder / "HEAD").exists() and not (folder / "commondir").exists()
+        return (folder / "HEAD").is_file() and not (folder / "commondir").exists()
 
     def require_top_level(self) -> None:
         """Do nothing where the vault is a repository's top level.
@@ -205,7 +206,11 @@ class Git:
 
         Returns:
             False if it points elsewhere by now, or another git holds its lock.
+
+        Raises:
+            UsageProblem: the reflog leads through a symbolic link.
         """
+        self._refuse_linked_logs(name)
         was = old or "0" * 40
         what = f"update {name}\0{new}\0{was}\0" if new else f"delete {name}\0{was}\0"
         done = self.repository(
@@ -215,6 +220,19 @@ class Git:
         if done.code and ("No space left" in done.error or "ermission denied" in done.error):
             raise self._failure("update-ref", done)
         return done.code == 0
+
+    def _refuse_linked_logs(self, name: str) -> None:
+        """Refuse reflogs that are links: git would append names of files, as they are, to anything.
+
+        Raises:
+            UsageProblem: one is.
+        """
+        for log in ("HEAD", name):
+            parts = PurePosixPath("logs", log).parts
+            for count in range(1, len(parts) + 1):
+                place = self.folder.joinpath(*parts[:count])
+                if place.is_symlink():
+                    raise UsageProblem(f"{place} is a symbolic link.", hint="Delete it.")
 
     # -- objects -------------------------------------------------------------------------------
 
@@ -279,7 +297,11 @@ class Git:
             at += size + 1
 
     def tree(self, commit: str | None) -> dict[str, TreeEntry]:
-        """Return the files of a commit, by path; None has none."""
+        """Return the files of a commit, by path; None has none.
+
+        Raises:
+            StoreCorrupt: a path leads out of the vault, or into git's own files.
+        """
         if commit is None:
             return {}
         listed = self.run("ls-tree", "-r", "-z", "--full-tree", commit)
@@ -288,7 +310,23 @@ class Git:
             about, _, path = line.partition(b"\t")
             mode, _, blob = about.decode("ascii").split(" ")
             entries[os.fsdecode(path)] = TreeEntry(mode=mode, blob=blob)
+        self.refuse_outside(entries)
         return entries
+
+    def refuse_outside(self, paths: Iterable[str]) -> None:
+        """Do nothing where all paths of a commit or an index name files of the vault.
+
+        git makes no others, but reads them.
+
+        Raises:
+            StoreCorrupt: one leads out of the vault, or into git's own files.
+        """
+        wrong = next((path for path in paths if _OUTSIDE.search(f"/{path}/")), None)
+        if wrong is not None:
+            raise StoreCorrupt(
+                f"The repository of {self.root} has a file with the path {wrong[:100]!r}.",
+                hint="Such a path leads out of the vault. Check the repository: `git fsck`.",
+            )
 
     def write_commit(
         self,

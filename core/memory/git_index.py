@@ -31,13 +31,18 @@ class Index:
 
 
 def read_index(git: Git) -> Index:
-    """Read the index of a repository; one that is missing or damaged is empty."""
+    """Read the index of a repository; one that is missing or damaged is empty.
+
+    Raises:
+        StoreCorrupt: a path leads out of the vault, or into git's own files.
+    """
     files: dict[str, TreeEntry] = {}
     absent = set()
     unmerged = False
-    listed = git.call(
-        "ls-files", "--stage", "-v", "-z", index=git.folder / "index", accept=_FAILED
-    )  # fmt: skip
+    index = git.folder / "index"
+    if not index.is_file():  # git would wait for a pipe
+        return Index(files={}, absent=frozenset(), unmerged=False)
+    listed = git.call("ls-files", "--stage", "-v", "-z", index=index, accept=_FAILED)
     for line in listed.out.split(b"\0") if listed.code == 0 else ():
         about, _, name = line.partition(b"\t")
         if not name:
@@ -48,6 +53,7 @@ def read_index(git: Git) -> Index:
         files[path] = TreeEntry(mode=mode, blob=blob)
         if tag in "Ss":
             absent.add(path)
+    git.refuse_outside(files)
     return Index(files=files, absent=frozenset(absent), unmerged=unmerged)
 
 

@@ -303,7 +303,7 @@ def _commit(fields: Sequence[str]) -> Commit:
     trailers = list(_trailers(message)) if ours else []
     return Commit(
         hash=name,
-        when=datetime.fromtimestamp(int(seconds)).astimezone(),
+        when=_moment(seconds),
         author=author,
         ours=ours,
         subject=message.split("\n", 1)[0].strip(),
@@ -313,6 +313,14 @@ def _commit(fields: Sequence[str]) -> Commit:
         sources=tuple(value for key, value in trailers if key == SOURCE),
         reverts=tuple(value for key, value in trailers if key == REVERTS),
     )
+
+
+def _moment(seconds: str) -> datetime:
+    """Return a commit's date; 1970, as git shows it, where a commit has none that can be read."""
+    try:
+        return datetime.fromtimestamp(int(seconds)).astimezone()
+    except (ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0).astimezone()
 
 
 def _trailers(message: str) -> Iterator[tuple[str, str]]:

@@ -19,10 +19,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from core.errors import VaultBusy, VaultChanged
+from core.errors import BadRequest, VaultBusy, VaultChanged
+from core.memory.git import HASH
 from core.memory.git_index import write_index
 from core.memory.swap import aside_of, exchange, put_new, sync_folder
-from core.memory.worktree import Unreadable, read_content
+from core.memory.worktree import Unreadable, checked_path, leads_through_link, read_content
 from core.paths import atomic_write
 
 if TYPE_CHECKING:
@@ -253,6 +254,8 @@ class Placing:
         self._journal.replace(self._replaced)
 
     def _undo(self, number: int, move: _Moved, kept: bytes | None) -> None:
+        if leads_through_link(self._git.root, move.path):
+            return
         place = self._git.root / move.path
         now = self._digest_at(move.path)
         ours = self._work / str(number)
@@ -355,10 +358,16 @@ def _written(journal: _Journal) -> bytes:
 
 
 def _read(file: Path) -> _Journal | None:
-    """Return a journal; None: there is none that can be read."""
+    """Return a journal; None: there is none, or not one that mlxbun writes."""
     try:
         found: Any = json.loads(file.read_bytes())
-        moves = tuple(_Moved(path=path, before=was, after=now) for path, was, now in found["moves"])
+        commits = [each for each in (found["old"], found["new"]) if each is not None]
+        if not found["branch"].startswith("refs/heads/") or not all(map(HASH.fullmatch, commits)):
+            return None
+        moves = tuple(
+            _Moved(path=checked_path(path), before=was, after=now)
+            for path, was, now in found["moves"]
+        )
         return _Journal(branch=found["branch"], old=found["old"], new=found["new"], moves=moves)
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError, BadRequest):
         return None

@@ -20,26 +20,37 @@ from typing import TYPE_CHECKING
 
 from core.errors import MlxbunError, StoreCorrupt, UsageProblem, VaultBusy
 from core.memory.cleaning import FORGOTTEN, Needle, clean_article, clean_talk, unlink
-from core.memory.forget import forgets_line
+from core.memory.forget import forgets_line, is_searched
 from core.memory.git import HASH
 from core.memory.git_process import clean_environ, run_git
+from core.memory.history import history
 from core.memory.ledger import LEDGER
 from core.memory.names import name_key
-from core.memory.vault import ARTICLES, META, TALK, path_of, talk_path
+from core.memory.vault import ARTICLES, LARGEST_PAGE, name_of, path_of
+from core.memory.worktree import LARGEST_FILE
 from core.memory.writer import editing
+from core.registry.files import read_bytes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from core.memory.forget import ForgetPlan
     from core.memory.git import Git, TreeEntry
 
 MOST_COMMITS = 100_000
 _SECONDS = 1800.0
-_LARGEST_BLOB = 64 * 2**20
 _BATCH = 200  # blobs that are read at once
 _REMOTE = re.compile(r"^[ \t]*\[remote[ \t]+\"([^\"\n]{1,200})\"", re.MULTILINE)
-_LEFTOVERS = ("logs", "ORIG_HEAD", "FETCH_HEAD", "COMMIT_EDITMSG", "MERGE_MSG", "SQUASH_MSG")
+# What git and editors keep in `.git` of earlier commands; hints of the old commits among it.
+_LEFTOVERS = (
+    *("logs", "ORIG_HEAD", "FETCH_HEAD", "MERGE_MSG", "SQUASH_MSG", "AUTO_MERGE", "MERGE_RR"),
+    *("rr-cache", "lost-found", "ADD_EDIT.patch", "addp-hunk-edit.diff", "fast_import_crash_*"),
+    *("*_EDITMSG", "*_EDITMSG~", ".*_EDITMSG.sw?"),
+    *("objects/info/commit-graph", "objects/info/commit-graphs"),
+)
+_MOST_FILES = 100_000  # that are looked through for what remains
+_NAMED = 5  # files in a sentence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +71,8 @@ def refuse_purge(git: Git) -> None:
     """Do nothing where history can be rewritten.
 
     Raises:
-        UsageProblem: it cannot: other branches or tags, remote branches, a shallow clone, other
-            work trees, borrowed objects; each is named, and what to do about it.
+        UsageProblem: it cannot: other branches or tags, remote branches, a shallow or partial
+            clone, other work trees, borrowed objects; each is named, and what to do about it.
     """
     git.require_top_level()
     branch = git.branch()
@@ -86,6 +97,8 @@ def refuse_purge(git: Git) -> None:
     ):
         if (git.folder / name).exists():
             raise UsageProblem(f"The history of {what} cannot be rewritten.")
+    if any((git.folder / "objects" / "pack").glob("*.promisor")):
+        raise UsageProblem("The history of a partial clone cannot be rewritten.")
 
 
 def purge(
@@ -120,7 +133,7 @@ def purge(
         branch, before = git.branch(), git.head()
         assert branch is not None
         assert before is not None
-        rewriting = _Rewriting(git, plan)
+        rewriting = _Rewriting(git, plan, before)
         commits = rewriting.commits(before)
         after = rewriting.write(commits, on_progress)
         if git.run("diff-tree", "-r", "--name-only", before, after).strip():
@@ -134,23 +147,42 @@ def purge(
         commits=sum(commit not in same for commit in commits),
         before=before,
         after=after,
-        remaining=_remaining(git, rewriting.unread),
+        remaining=(*rewriting.remaining(), *_remaining(git, plan, known=rewriting.unread)),
     )
 
 
 class _Rewriting:
     """Writes commits anew. Used once."""
 
-    def __init__(self, git: Git, plan: ForgetPlan) -> None:
+    def __init__(self, git: Git, plan: ForgetPlan, tip: str) -> None:
         self._git = git
         self._plan = plan
         self._needle = None if plan.article else Needle(plan.target)
         # Names can be everyday words: only the name as it is written goes from messages.
         self._name = re.compile(rf"(?<!\w){re.escape(plan.article or '')}(?!\w)")
         self._turns = {(turn.source, turn.message) for turn in plan.turns}
-        self._clean: dict[tuple[str, str], bytes | str | None] = {}
+        earlier = _earlier(git, path_of(plan.article)) if plan.article else set()
+        self._clean: dict[tuple[str, str], bytes | str | None] = dict.fromkeys(earlier)
+        there = git.tree(tip)
+        talks = {talk_path(name_of(path)) for path, _ in earlier} - there.keys()
+        article = [path_of(plan.article), talk_path(plan.article)] if plan.article else []
+        self._gone = {name_key(path) for path in (*article, *talks)}
+        self._earlier = {name_of(path) for path, _ in earlier}
         self.unread: set[str] = set()
-        """Paths of files that could not be searched."""
+        """Paths of files that are not searched or not changed."""
+        self._paths: set[str] = set()
+        self._authors: set[str] = set()
+
+    def remaining(self) -> Iterator[str]:
+        """Yield where the text still is in the new commits, one sentence each."""
+        for found, sentence in (
+            (self.unread, "Not searched or changed, in some commit: {}."),
+            (self._paths, "Names of files that say it, in some commit: {}."),
+            (self._authors, "Names of authors that say it: {}."),
+            (self._earlier, "Earlier names of the article, which other pages may have: {}."),
+        ):
+            if found:
+                yield sentence.format(_listed(found))
 
     def commits(self, tip: str) -> list[str]:
         """Return all commits, parents before children."""
@@ -189,6 +221,9 @@ class _Rewriting:
             fields.setdefault(name, []).append(value)
         message = self._message(message)
         yield b"commit refs/mlxbun/purge\nmark :%d\n" % marks[commit]
+        for person in (fields[b"author"][0], fields[b"committer"][0]):
+            if self._says(name := person.rpartition(b"> ")[0].decode(errors="replace") + ">"):
+                self._authors.add(name)
         yield b"author %s\ncommitter %s\n" % (fields[b"author"][0], fields[b"committer"][0])
         if b"encoding" in fields:
             yield b"encoding %s\n" % fields[b"encoding"][0]
@@ -204,6 +239,8 @@ class _Rewriting:
         for at in range(0, len(unknown), _BATCH):
             self._look(unknown[at : at + _BATCH], tree)
         for path, entry in tree.items():
+            if self._says(path):
+                self._paths.add(path)
             kept = self._clean[path, entry.blob]
             if isinstance(kept, str):
                 yield b"M %s %s %s\n" % (entry.mode.encode(), kept.encode(), _quoted(path))
@@ -225,9 +262,7 @@ class _Rewriting:
 
     def _cleaned(self, path: str, data: bytes) -> bytes | None:
         """Return a file without what is forgotten; None: it goes whole."""
-        article = self._plan.article
-        gone = (path_of(article), talk_path(article)) if article else ()
-        if any(name_key(path) == name_key(each) for each in gone):
+        if name_key(path) in self._gone:
             return None
         if path == LEDGER:
             return self._ledger(data)
@@ -236,18 +271,20 @@ class _Rewriting:
         except UnicodeDecodeError:
             self.unread.add(path)
             return data
-        return self._text(path, text).encode()
+        if is_searched(path) and len(data) <= LARGEST_PAGE:
+            return self._text(path, text).encode()
+        if self._says(text):
+            self.unread.add(path)
+        return data
 
     def _text(self, path: str, text: str) -> str:
-        folder = path.partition("/")[0]
-        if not path.endswith(".md") or folder not in (ARTICLES, TALK, META):
-            if self._needle is not None and self._needle.is_in(text):
-                self.unread.add(path)
-            return text
         if self._needle is None:
             return unlink(text, self._plan.article or "")
-        clean = clean_article if folder == ARTICLES else clean_talk
+        clean = clean_article if path.startswith(f"{ARTICLES}/") else clean_talk
         return clean(text, self._needle).text
+
+    def _says(self, text: str) -> bool:
+        return self._needle is not None and self._needle.without(text) != text
 
     def _ledger(self, data: bytes) -> bytes:
         if not self._plan.source:
@@ -275,10 +312,22 @@ def _quoted(path: str) -> bytes:
     return b'"%s"' % raw
 
 
+def _earlier(git: Git, path: str) -> set[tuple[str, str]]:
+    """Return where an article lay before it was renamed: paths and the blobs that were there."""
+    found = set()
+    for version in history(git, path):
+        if version.path != path:
+            listed = git.run(
+                "ls-tree", "-z", "--full-tree", version.commit.hash, "--", version.path
+            )
+            blob = listed.partition(b"\t")[0].decode("ascii").rpartition(" ")[2]
+            found.add((version.path, blob))
+    return found
+
+
 def _drop_leftovers(git: Git) -> None:
     """Delete reflogs and what git keeps of earlier commands."""
-    for name in _LEFTOVERS:
-        path = git.folder / name
+    for path in [path for name in _LEFTOVERS for path in git.folder.glob(name)]:
         if path.is_dir() and not path.is_symlink():
             shutil.rmtree(path, ignore_errors=True)
         else:
@@ -299,6 +348,8 @@ def _drop_objects(git: Git, branch: str, tip: str) -> None:
             "GIT_WORK_TREE": str(git.root),
             "GIT_OBJECT_DIRECTORY": str(git.folder / "objects"),
         }
+        for mark in (git.folder / "objects" / "pack").glob("*.keep"):
+            mark.unlink(missing_ok=True)  # such packs would stay as they are
         for args in (("repack", "-a", "-d", "-f", "-q"), ("prune", "--expire=now")):
             done = run_git(
                 args, environ, root=git.root, limit=2**20, timeout=_SECONDS, keep=git.kept_open
@@ -310,11 +361,12 @@ def _drop_objects(git: Git, branch: str, tip: str) -> None:
                 )
 
 
-def _remaining(git: Git, unread: set[str]) -> tuple[str, ...]:
+def _remaining(git: Git, plan: ForgetPlan, *, known: AbstractSet[str]) -> tuple[str, ...]:
+    """Return where the text still is besides the commits, one sentence each."""
     notes = []
-    if unread:
-        shown = ", ".join(sorted(unread)[:5]) + (", …" if len(unread) > 5 else "")
-        notes.append(f"Not searched or changed, in some commit: {shown}.")
+    found = () if plan.article else {*_files_with(git.root, Needle(plan.target))} - known
+    if found:
+        notes.append(f"These files still say it: {_listed(found)}.")
     with suppress(OSError, MlxbunError):
         config = (git.folder / "config").read_bytes()[: 2**20].decode(errors="replace")
         notes += [
@@ -322,3 +374,32 @@ def _remaining(git: Git, unread: set[str]) -> tuple[str, ...]:
             for remote in _REMOTE.findall(config)
         ]
     return tuple(notes)
+
+
+def _files_with(root: Path, needle: Needle) -> Iterator[str]:
+    """Yield the files of a vault that say a text; those that are cleaned do not say it any more.
+
+    Objects of git are left out: what the branch does not reach is gone.
+    """
+    seen = 0
+    for folder, names, files in os.walk(root):
+        if Path(folder) == root / ".git":
+            names.remove("objects")
+        for name in sorted(files):
+            seen += 1
+            if seen > _MOST_FILES:
+                return
+            path = Path(folder) / name
+            with suppress(OSError):
+                text = "" if path.is_symlink() else _text_of(path)
+                if needle.without(text) != text:
+                    yield path.relative_to(root).as_posix()
+
+
+def _text_of(path: Path) -> str:
+    return read_bytes(path, limit=LARGEST_FILE).decode(errors="replace")
+
+
+def _listed(names: Iterable[str]) -> str:
+    shown = sorted(name.encode(errors="replace").decode() for name in names)
+    return ", ".join(shown[:_NAMED]) + (", …" if len(shown) > _NAMED else "")

@@ -393,7 +393,8 @@ def _own_folder(root: Path) -> Path:
 @contextmanager
 def _locked(file: Path, wait: float) -> Iterator[int]:
     """Hold a lock file, and yield its descriptor."""
-    descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    with _explained(file.parents[2]):
+        descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         until = time.monotonic() + wait
         while not _try_lock(descriptor):

@@ -277,3 +277,70 @@ def test_the_view_comes_back_after_tidying(tmp_path: Path) -> None:
     commit = _commit(git, {"a": b"1"})
     shutil.rmtree(git._view_folder())
     assert git.show(commit, "a") == b"1"
+
+
+def _commit_with_tree(root: Path, tree: str) -> None:
+    parent = user_git(root, "rev-parse", "HEAD").strip()
+    commit = user_git(root, "commit-tree", tree, "-p", parent, "-m", "Hostile").strip()
+    user_git(root, "update-ref", "refs/heads/main", commit)
+
+
+def _object(root: Path, kind: str, data: bytes) -> str:
+    file = root.parent / "object"
+    file.write_bytes(data)
+    args = ("hash-object", "-t", kind, "-w", "--literally", str(file))
+    return user_git(root, *args).strip()
+
+
+@pytest.mark.parametrize("path", ["../secret", "/etc/passwd", ".git/config", "articles/../../x"])
+def test_a_commit_with_paths_out_of_the_vault_is_refused(tmp_path: Path, path: str) -> None:
+    """git makes no such trees; the file would be read and committed as an edit of the user."""
+    root = new_vault(tmp_path / "v", Ada="Ada.\n")
+    (tmp_path / "secret").write_text("secret")
+    with editing(root):
+        pass
+    blob = _object(root, "blob", b"x")
+    _commit_with_tree(
+        root, _object(root, "tree", b"100644 %b\0" % path.encode() + bytes.fromhex(blob))
+    )
+    with pytest.raises(StoreCorrupt, match="has a file with the path"), editing(root):
+        pass
+
+
+@pytest.mark.parametrize(
+    "date", [b"99999999999999", b"99999999999999999999999", b"-5", b"", b"x", b"253402300800"]
+)
+def test_commits_with_dates_that_cannot_be_are_shown(tmp_path: Path, date: bytes) -> None:
+    root = new_vault(tmp_path / "v", Ada="Ada.\n")
+    with editing(root):
+        pass
+    tree = user_git(root, "rev-parse", "HEAD^{tree}").strip().encode()
+    who = b"Mallory <m@example.com> " + date + b" +0000\n"
+    commit = _object(
+        root, "commit", b"tree " + tree + b"\nauthor " + who + b"committer " + who + b"\nHi\n"
+    )
+    user_git(root, "update-ref", "refs/heads/main", commit)
+    (version,) = history(Git(root), "articles/Ada.md")
+    assert version.commit.date.startswith("1970-01-01")
+
+
+@pytest.mark.parametrize("log", ["HEAD", "refs/heads/main"])
+def test_reflogs_that_are_links_are_refused(tmp_path: Path, log: str) -> None:
+    """git would append the names of files to whatever they lead to."""
+    root = new_vault(tmp_path / "v", Ada="Ada.\n")
+    victim = tmp_path / "bashrc"
+    victim.write_text("export A=1\n")
+    link = root / ".git" / "logs" / log
+    link.parent.mkdir(parents=True)
+    link.symlink_to(victim)
+    with pytest.raises(UsageProblem, match="is a symbolic link"), editing(root):
+        pass
+    assert victim.read_text() == "export A=1\n"
+
+
+def test_an_index_that_is_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    root = new_vault(tmp_path / "v", Ada="Ada.\n")
+    os.mkfifo(root / ".git" / "index")
+    with editing(root) as edit:
+        assert edit.recorded == ("articles/Ada.md",)
+    assert (root / ".git" / "index").is_file()

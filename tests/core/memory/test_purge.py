@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from core.memory.forget import forget, plan_forget
 from core.memory.git import Git
 from core.memory.opening import Memory
 from core.memory.purge import Purged, purge, refuse_purge
+from core.memory.vault import LARGEST_PAGE
 from core.memory.writer import editing
 from tests.core.memory.forgetting import ADA, TRAVEL, all_bytes, git, make, write
 
@@ -154,3 +156,83 @@ def test_what_remains_elsewhere_is_named(tmp_path: Path) -> None:
     assert len(result.remaining) == 2
     assert "README.md" in result.remaining[0]
     assert "remote backup" in result.remaining[1]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["rr-cache/ab/preimage", "lost-found/other/x", "TAG_EDITMSG", "COMMIT_EDITMSG~",
+     "AUTO_MERGE",
+     ".COMMIT_EDITMSG.swp", "fast_import_crash_7", "objects/pack/tmp_pack_x",
+     "objects/ab/tmp_obj_x"],
+)  # fmt: skip
+def test_what_git_and_editors_left_goes(tmp_path: Path, name: str) -> None:
+    memory = make(tmp_path)
+    file = memory.root / ".git" / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("Lyon")
+    assert _purge(memory, "Lyon").remaining == ()
+    assert b"lyon" not in all_bytes(memory.root).lower()
+
+
+def test_packs_that_are_to_be_kept_go(tmp_path: Path) -> None:
+    """git marks a pack so while it imports; a killed git leaves the mark."""
+    memory = make(tmp_path)
+    git(memory.root, "repack", "-adq")
+    (pack,) = (memory.root / ".git" / "objects" / "pack").glob("*.pack")
+    pack.with_suffix(".keep").write_text("")
+    git(memory.root, "commit-graph", "write", "--reachable")
+    _purge(memory, "Lyon")
+    assert b"lyon" not in all_bytes(memory.root).lower()
+    assert git(memory.root, "fsck", "--full", "--strict") == ""
+
+
+def test_a_partial_clone_is_refused(tmp_path: Path) -> None:
+    memory = make(tmp_path)
+    git(memory.root, "repack", "-adq")
+    (pack,) = (memory.root / ".git" / "objects" / "pack").glob("*.pack")
+    pack.with_suffix(".promisor").write_text("")
+    with pytest.raises(UsageProblem, match="partial clone"):
+        refuse_purge(Git(memory.root))
+
+
+def test_an_article_goes_under_its_earlier_names_too(tmp_path: Path) -> None:
+    memory = make(tmp_path)
+    root = memory.root
+    git(root, "mv", ADA, "articles/Ada.md")
+    with editing(root):
+        pass
+    result = _purge(memory, "Ada")
+    assert b"Ada lives in Lyon" not in all_bytes(root)
+    assert set(git(root, "log", "--name-only", "--format=").split("\n")) - {""} == {TRAVEL}
+    assert "Ada Lovelace" in " ".join(result.remaining)
+
+
+def test_files_that_are_not_cleaned_are_named(tmp_path: Path) -> None:
+    memory = make(tmp_path)
+    root = memory.root
+    files = {
+        "articles/old/Trip.md": "Lyon",
+        "articles/Long.md": "Lyon\n" + "x" * LARGEST_PAGE,
+        ".git/description": "Lyon",
+    }
+    for path, text in files.items():
+        (root / path).parent.mkdir(exist_ok=True)
+        (root / path).write_text(text)
+    who = ("-c", "user.name=Lyon", "-c", "user.email=l@example.invalid")
+    git(root, *who, "commit", "-q", "--allow-empty", "-m", "Empty")
+    (root / "articles/Link.md").symlink_to(tmp_path / "outside.md")
+    (tmp_path / "outside.md").write_text("Lyon")
+    said = " ".join(_purge(memory, "Lyon").remaining)
+    assert all(path in said for path in files)
+    assert "Lyon <l@example.invalid>" in said
+    assert "Link.md" not in said
+
+
+def test_a_lock_of_a_purge_that_was_killed_is_taken_over(tmp_path: Path) -> None:
+    memory = make(tmp_path)
+    plan = plan_forget(memory, "Lyon")
+    forget(memory, plan)
+    with editing(memory.root) as edit, edit.git_locked():
+        shutil.copy(memory.root / ".git" / "index.lock", tmp_path / "lock")
+    shutil.copy(tmp_path / "lock", memory.root / ".git" / "index.lock")
+    assert purge(Git(memory.root), plan).commits

@@ -532,3 +532,35 @@ def test_a_disk_without_locks_and_links_works(
         with pytest.raises(VaultChanged):
             edit.commit([_edit(ADA, "Ada!\n", "Ada?\n")], "Change")
     assert (root / ADA).read_text() == "typed\n"
+
+
+@pytest.mark.parametrize(
+    "journal",
+    ['{"branch": "refs/heads/main", "old": null, "new": "%s", '
+     '"moves": [["../victim", null, "%s"]]}',
+     '{"branch": "--help", "old": null, "new": "%s", "moves": [["%s", 2, 3]]}',
+     '{"branch": "refs/heads/main", "old": null, "new": ["%s", "%s"], "moves": []}',
+     "[" * 100_000 + "%s%s"],
+)  # fmt: skip
+def test_a_journal_of_a_stranger_does_nothing(tmp_path: Path, journal: str) -> None:
+    """A vault that was copied from somewhere brings its `.git/mlxbun` along."""
+    root = new_vault(tmp_path / "v", Ada="Ada.\n")
+    with editing(root):
+        pass
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (root / ".git" / "mlxbun" / "journal.json").write_text(journal % ("1" * 40, sha("mine")))
+    with editing(root):
+        pass
+    assert victim.read_text() == "mine"
+
+
+def test_a_lock_that_is_not_a_file_is_one_sentence(tmp_path: Path) -> None:
+    root = new_vault(tmp_path / "v", Ada="Ada.\n")
+    with editing(root):
+        pass
+    lock = root / ".git" / "mlxbun" / "lock"
+    lock.unlink()
+    lock.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(MlxbunError, match="cannot be written"), editing(root):
+        pass
