@@ -1,8 +1,8 @@
 """The labelled corpus: conversations that we wrote, and the facts that stand in them.
 
-`corpus/project.json` holds 30 conversations on an invented project, `corpus/unseen.json` ten on
-other things, written without knowledge of the rule-based extractor. A name in double braces stands
-for a secret: it is put together when the file is read, so that no scanner mistakes the corpus for
+`corpus/project.json` holds 30 conversations on an invented project, `corpus/other.json` ten on other
+things, and `corpus/unseen.json` ten more, written by someone who had not read the rule-based
+extractor, and after it was finished. A name in double braces stands for a secret: it is put together when the file is read, so that no scanner mistakes the corpus for
 a leak.
 """
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from core.memory.stages.types import EntityKind
     from core.memory.turns import Role
 
-Part = Literal["project", "unseen"]
+Part = Literal["project", "other", "unseen"]
 PARTS: tuple[Part, ...] = get_args(Part)
 """The parts of the corpus."""
 _FOLDER = Path(__file__).parent / "corpus"
