@@ -12,7 +12,8 @@ from commands.memory.options import VaultOption, opened
 
 if TYPE_CHECKING:
     from commands._shared.session import Session
-    from core.memory.schedule import LastRun, Schedule, ScheduleStatus
+    from core.memory.schedule import ScheduleStatus
+    from core.memory.schedule_files import LastRun, Schedule
 
 
 def schedule(

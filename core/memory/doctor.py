@@ -23,8 +23,8 @@ from core.memory.anchors import slug
 from core.memory.article import parse, sentences
 from core.memory.citation import Citation, is_quoted, parse_citation
 from core.memory.disk_checks import check_attributes, check_repository, look_over
+from core.memory.fast_import import MLXBUN
 from core.memory.finding import Finding, arranged, is_sound
-from core.memory.git import MLXBUN
 from core.memory.graph import Resolver
 from core.memory.history import RUN
 from core.memory.names import name_key

@@ -13,7 +13,7 @@ from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
 from core.errors import BadRequest, NotFound
-from core.memory.git import MLXBUN
+from core.memory.fast_import import MLXBUN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

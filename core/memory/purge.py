@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING
 
 from core.errors import MlxbunError, StoreCorrupt, UsageProblem, VaultBusy
 from core.memory.cleaning import FORGOTTEN, Needle, clean_article, clean_talk, unlink
+from core.memory.fast_import import quoted_path
 from core.memory.forget import forgets_line, is_searched
 from core.memory.git import HASH
 from core.memory.git_process import clean_environ, run_git
 from core.memory.history import history
 from core.memory.ledger import LEDGER
 from core.memory.names import name_key
-from core.memory.vault import ARTICLES, LARGEST_PAGE, name_of, path_of
+from core.memory.vault import ARTICLES, LARGEST_PAGE, name_of, path_of, talk_path
 from core.memory.worktree import LARGEST_FILE
 from core.memory.writer import editing
 from core.registry.files import read_bytes
@@ -222,8 +223,9 @@ class _Rewriting:
         message = self._message(message)
         yield b"commit refs/mlxbun/purge\nmark :%d\n" % marks[commit]
         for person in (fields[b"author"][0], fields[b"committer"][0]):
-            if self._says(name := person.rpartition(b"> ")[0].decode(errors="replace") + ">"):
-                self._authors.add(name)
+            shown = person.rpartition(b"> ")[0].decode(errors="replace") + ">"
+            if self._says(shown):
+                self._authors.add(shown)
         yield b"author %s\ncommitter %s\n" % (fields[b"author"][0], fields[b"committer"][0])
         if b"encoding" in fields:
             yield b"encoding %s\n" % fields[b"encoding"][0]
@@ -243,9 +245,9 @@ class _Rewriting:
                 self._paths.add(path)
             kept = self._clean[path, entry.blob]
             if isinstance(kept, str):
-                yield b"M %s %s %s\n" % (entry.mode.encode(), kept.encode(), _quoted(path))
+                yield b"M %s %s %s\n" % (entry.mode.encode(), kept.encode(), quoted_path(path))
             elif kept is not None:
-                yield b"M %s inline %s\n" % (entry.mode.encode(), _quoted(path))
+                yield b"M %s inline %s\n" % (entry.mode.encode(), quoted_path(path))
                 yield b"data %d\n%s\n" % (len(kept), kept)
 
     def _look(self, paths: Sequence[str], tree: Mapping[str, TreeEntry]) -> None:
@@ -303,13 +305,6 @@ class _Rewriting:
         return (
             self._name.sub(FORGOTTEN, line) if self._needle is None else self._needle.without(line)
         )
-
-
-def _quoted(path: str) -> bytes:
-    raw = os.fsencode(path)
-    for plain, escaped in ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n")):
-        raw = raw.replace(plain, escaped)
-    return b'"%s"' % raw
 
 
 def _earlier(git: Git, path: str) -> set[tuple[str, str]]:

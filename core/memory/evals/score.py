@@ -14,7 +14,8 @@ from core.errors import NotFound, UsageProblem
 from core.memory.citation import collapsed, is_quoted, parse_citation
 from core.memory.echoes import words
 from core.memory.evals.pages import is_named, scored_page
-from core.memory.git import MLXBUN, Git
+from core.memory.fast_import import MLXBUN
+from core.memory.git import Git
 from core.memory.names import name_key
 from core.memory.vault import ARTICLES, name_of, open_vault, path_of
 

@@ -28,10 +28,11 @@ from core.memory.git import Git
 from core.memory.ledger import LEDGER
 from core.memory.ledger_file import LARGEST_LEDGER
 from core.memory.opening import Memory, open_memory
-from core.memory.pipeline import SynthesisOptions, review_branch, synthesize
+from core.memory.pipeline import SynthesisOptions, synthesize
 from core.memory.planning import plan_articles
 from core.memory.results import ResultStore
 from core.memory.rules import RulesModel
+from core.memory.run_commit import review_branch
 from core.memory.sources.find import SourceOptions
 from core.memory.stages.types import STAGES
 from core.memory.turns import SourceConversation

@@ -11,7 +11,7 @@ import pytest
 from core.errors import VaultMissing
 from core.memory.evals.labels import read_corpus
 from core.memory.evals.score import Score, score
-from core.memory.git import MLXBUN
+from core.memory.fast_import import MLXBUN
 
 if TYPE_CHECKING:
     from pathlib import Path
