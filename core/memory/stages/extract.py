@@ -45,6 +45,7 @@ from core.memory.asking import Cancelled, Question
 from core.memory.citation import LONGEST_QUOTE, collapsed, is_quoted
 from core.memory.estimate import estimated_tokens
 from core.memory.names import name_key
+from core.memory.sentences import STOPS, split_lines
 from core.memory.stages.normal import USER, is_exclusive, normal_property, normal_subject
 from core.memory.stages.orders import is_injection, is_order
 from core.memory.stages.segment import CONTEXT_CHARACTERS, WINDOW_TOKENS, shown_turn
@@ -73,9 +74,7 @@ _PART_CHARACTERS = 4_000
 _LEAST_PART = 400
 _MARKUP = re.compile(r"\[\[|\]\]|\[\^|\]\(|!\[|<[a-zA-Z/!]|`|https?://|^\s*[#>|]|\*\*|\n")
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n")
 _FENCE = re.compile(r"[ \t]{0,3}(```|~~~)")
-_STOPS = (".", "!", "?", "。", "！", "？")
 
 INSTRUCTIONS = (
     "List the facts that the user states about themselves, their people, projects, tools, places, "
@@ -380,7 +379,7 @@ def _sentence(proposed: str) -> str:
     if _MARKUP.search(text):
         raise _Refused("the sentence has markup, a link or a line break")
     text = collapsed(text)
-    return text if text.endswith(_STOPS) else f"{text}."
+    return text if text.endswith(tuple(STOPS)) else f"{text}."
 
 
 def _check_support(
@@ -417,7 +416,7 @@ def _places(quote: str, text: str) -> Iterator[tuple[str, str]]:
     for paragraph in _PARAGRAPH.split(text):
         if not is_quoted(quote, paragraph):
             continue
-        sentences = [part for part in _SENTENCE_END.split(paragraph) if is_quoted(quote, part)]
+        sentences = [part for part in split_lines(paragraph) if is_quoted(quote, part)]
         yield from ((paragraph, part) for part in sentences or [paragraph])
 
 
