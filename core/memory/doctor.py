@@ -3,7 +3,7 @@
 What a claim is: a sentence that a run of mlxbun wrote. The history says so (`core.memory.origins`):
 the oldest version of the article that has the sentence, without a gap since, was committed by a
 run. Sentences that the user wrote or imported are no claims, wherever they stand; a claim without
-a footnote is a finding, because then somebody has removed it.
+a footnote is a finding, because the user has removed it then.
 """
 
 from __future__ import annotations

@@ -347,7 +347,7 @@ def _with_space(text: str, sentence: Sentence) -> tuple[int, int]:
     if not alone or text[stop:line_stop].strip():
         return _without_gap(text, start, stop)
     stop = min(len(text), line_stop + 1)
-    # A paragraph of its own goes with one of the blank lines around it.
+    # A paragraph of its own is removed with one of the blank lines around it.
     blank_before = line_start == 0 or text[:line_start].endswith(("\n\n", "\n\r\n"))
     gap = re.match(r"\r?\n", text[stop : stop + 2])
     return line_start, stop + (gap.end() if gap and blank_before else 0)

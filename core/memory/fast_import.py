@@ -50,7 +50,7 @@ class FileChange:
     path: str
     """Relative to the vault."""
     data: bytes | None
-    """The new bytes; None: the file goes."""
+    """The new bytes; None: the file is deleted."""
     mode: str = "100644"
     """As in `TreeEntry`."""
 

@@ -94,7 +94,7 @@ class EngineModel:
         Args:
             engine: a running one.
             opened: what `close` ends; None: the engine belongs to the caller.
-            on_note: hears once of each thing that the engine does not do: enforce a grammar.
+            on_note: called once for each thing that the engine cannot do: enforce a grammar.
         """
         self._engine = engine
         self._opened = opened
@@ -215,7 +215,7 @@ def shown_data(data: Mapping[str, Any]) -> str:
 
 
 def parsed(text: str) -> Mapping[str, Any] | None:
-    """Return the JSON object that an answer is, a code fence around it aside; None: it is none."""
+    """Return the JSON object in an answer, a code fence aside; None: it is not one."""
     plain = text.strip()
     if plain.startswith("```") and plain.endswith("```"):
         plain = plain[3:-3].removeprefix("json")
@@ -243,8 +243,8 @@ def open_model(
         settings: the merged settings.
         paths: our folders and the Hugging Face cache.
         environ: the environment.
-        on_progress: hears of downloads.
-        on_note: hears one sentence at a time of what is worth knowing.
+        on_progress: called during downloads.
+        on_note: called with one sentence at a time.
         leased: whether the caller holds the accelerator already.
 
     Raises:

@@ -105,7 +105,7 @@ def import_notes(
         edit: the vault.
         vault: the same.
         found: the notes.
-        on_note: hears what was not imported, and why.
+        on_note: called with what was not imported, and why.
 
     Returns:
         Names of the new articles, sorted.
@@ -202,7 +202,7 @@ def _take(
 def _names(
     notes: Sequence[Note], left_out: list[tuple[str, str]]
 ) -> dict[PurePosixPath, str]:  # fmt: skip
-    """Give each note the name of an article: twins are told apart by their folders."""
+    """Give each note the name of an article: twins get the names of their folders."""
     names: dict[PurePosixPath, str] = {}
     used: set[str] = set()
     for note in notes:

@@ -32,7 +32,7 @@ _RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-z]{4}")
 
 
 def _silent(_note: str) -> None:
-    """Hear nothing."""
+    """Ignore a note."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Memory:
     paths: Paths
     """Our folders."""
     on_note: Callable[[str], None] = field(default=_silent, repr=False)
-    """Hears one sentence at a time: a cache that is damaged, for example."""
+    """Called with one sentence at a time: a cache is damaged, for example."""
 
     @property
     def root(self) -> Path:
@@ -126,7 +126,7 @@ def open_memory(
     Args:
         paths: our folders; they know `MLXBUN_WIKI`.
         vault: what `--vault` says; None: it was not given.
-        on_note: hears one sentence at a time.
+        on_note: called with one sentence at a time.
 
     Raises:
         VaultMissing: there is none.

@@ -123,8 +123,8 @@ def synthesize(
         paths: our folders.
         model: opens the model; called only if there is something to do. If the model has a `close`
             method, it is called at the end.
-        on_event: hears what happens; the summary comes last.
-        cancelled: asked about at every item and token.
+        on_event: called with each event; the summary comes last.
+        cancelled: checked at every item and token.
         clock: the time, with a time zone.
 
     Raises:
@@ -202,8 +202,8 @@ class _Run:
         run = run_id(self._began, heads)
         if not heads:
             return self._summary(run, model="", note="Nothing new to synthesize.")
-        # A run that was killed while its files were moved is put right before they are read. Else
-        # its facts would look written, and be taken back after their conversations are done.
+        # A run that was killed while it moved files is repaired before they are read. Otherwise its
+        # facts would look written, and be removed after their conversations are done.
         with editing(self._memory.vault, wait=_WAIT_SECONDS):
             pass
         with _opened(self._open_model) as opened:

@@ -62,8 +62,8 @@ def plan_articles(
         vault: the articles as they are.
         ledger: what was written before.
         model: proposes.
-        cancelled: asked about at every item and token.
-        on_event: hears which stage begins.
+        cancelled: checked at every item and token.
+        on_event: called when a stage begins.
         refusals: those of earlier stages, for the Talk pages.
 
     Raises:

@@ -56,10 +56,10 @@ _NAMED = 5  # files in a sentence
 
 @dataclass(frozen=True, kw_only=True)
 class Purged:
-    """What rewriting history came to."""
+    """The result of rewriting history."""
 
     commits: int
-    """Commits that are other ones now; 0: the text is in none of them."""
+    """Commits that were rewritten; 0: none of them has the text."""
     before: str
     """The commit that the branch pointed to."""
     after: str
@@ -115,12 +115,12 @@ def purge(
     Args:
         git: the vault's repository.
         plan: what is forgotten.
-        on_progress: hears how many commits of how many are written.
+        on_progress: called with the number of commits written, and of all.
 
     Raises:
         UsageProblem: history cannot be rewritten, or is too long.
         VaultBusy: another process works in the repository.
-        MlxbunError: git or the disk does not play along; history is as it was.
+        MlxbunError: git or the disk fails; history is as it was.
     """
     refuse_purge(git)
     with editing(git.root) as edit, edit.git_locked():
@@ -159,7 +159,7 @@ class _Rewriting:
         self._git = git
         self._plan = plan
         self._needle = None if plan.article else Needle(plan.target)
-        # Names can be everyday words: only the name as it is written goes from messages.
+        # Names can be everyday words: only the name as it is written is removed from messages.
         self._name = re.compile(rf"(?<!\w){re.escape(plan.article or '')}(?!\w)")
         self._turns = {(turn.source, turn.message) for turn in plan.turns}
         earlier = _earlier(git, path_of(plan.article)) if plan.article else set()
@@ -263,7 +263,7 @@ class _Rewriting:
                     self._clean[path, tree[path].blob] = cleaned
 
     def _cleaned(self, path: str, data: bytes) -> bytes | None:
-        """Return a file without what is forgotten; None: it goes whole."""
+        """Return a file without what is forgotten; None: it is deleted."""
         if name_key(path) in self._gone:
             return None
         if path == LEDGER:

@@ -46,7 +46,7 @@ class ResultStore:
 
         Args:
             folder: what memory keeps of this vault outside of it.
-            on_note: hears in one sentence that a damaged file is left out or moved aside.
+            on_note: called with one sentence when a damaged file is left out or moved aside.
         """
         self._database = Database(
             folder / "results.db",

@@ -75,7 +75,7 @@ class Review:
 
 @dataclass(frozen=True, kw_only=True)
 class Reviewed:
-    """What a review came to."""
+    """The result of a review."""
 
     run: str
     """Id of the run."""

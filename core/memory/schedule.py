@@ -222,7 +222,7 @@ def run_scheduled(
     Args:
         work: the synthesis.
         paths: our folders.
-        cancelled: asked while it waits for the lease.
+        cancelled: checked while it waits for the lease.
         wait_seconds: how long it waits for the lease; after that the run is skipped.
         now: the clock.
 
@@ -346,7 +346,7 @@ def _end(
 
 @contextmanager
 def _alone(paths: Paths) -> Iterator[bool]:
-    """Yield whether this is the only scheduled run; the system frees the lock if it dies."""
+    """Yield whether this is the only scheduled run; the system frees the lock if it is killed."""
     path = paths.run_folder / "memory-schedule.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:

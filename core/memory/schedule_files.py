@@ -54,7 +54,7 @@ class LastRun:
     outcome: RunOutcome
     """`unchanged`: there was nothing new; `interrupted`: its process is gone without a result."""
     reason: str
-    """Why it was skipped or failed, or what it came to; one sentence."""
+    """Why it was skipped or failed, or its result; one sentence."""
     run: str = ""
     """Id of the run; empty if nothing was written."""
     commit: str = ""

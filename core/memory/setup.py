@@ -37,7 +37,7 @@ _NAMED = 3  # files of another kind, in a message
 
 @dataclass(frozen=True, kw_only=True)
 class SetupResult:
-    """What setting up a vault came to."""
+    """The result of setting up a vault."""
 
     root: Path
     """The vault, links resolved."""
@@ -65,7 +65,7 @@ def setup_vault(
         root: the folder; it is created if it is missing.
         git: its repository; None: the one in `root`.
         import_from: a folder whose Markdown notes become articles.
-        on_note: hears one sentence at a time: what was kept, or not imported, and why.
+        on_note: called with one sentence for each thing that was kept, or not imported.
         today: for the names of pages that are kept; None: the day that it is.
 
     Raises:

@@ -82,7 +82,7 @@ class ConversationStore:
         Args:
             folder: what memory keeps of this vault outside of it.
             key: the vault's secret (`core.memory.redact.key`).
-            on_note: hears in one sentence that a damaged file is left out or moved aside.
+            on_note: called with one sentence when a damaged file is left out or moved aside.
         """
         self._key = key
         self._database = Database(
@@ -202,7 +202,7 @@ class ConversationStore:
         return self._database.write(change)
 
     def forget_turns(self, source_id: str, ids: frozenset[str], *, title: str | None) -> None:
-        """Delete turns of a conversation, which goes too if no other is left, and mark them.
+        """Delete turns of a conversation, or all of it if no other is left, and mark them.
 
         What was synthesized stays so: the rest need not be read again.
 

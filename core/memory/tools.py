@@ -34,7 +34,7 @@ _NAMED = 12  # sections in an answer to a wrong anchor
 
 @dataclass(frozen=True, kw_only=True)
 class ToolSpec:
-    """A tool as models are told of it."""
+    """A tool as it is described to models."""
 
     name: str
     """`memory_…`."""
@@ -85,7 +85,7 @@ class _Tool:
     """By name."""
 
     def spec(self, name: str) -> ToolSpec:
-        """Return it as models are told of it."""
+        """Return it as it is described to models."""
         return ToolSpec(
             name=name,
             description=self.description,
@@ -388,4 +388,4 @@ _TOOLS: dict[str, _Tool] = {
     ),
 }
 TOOLS: tuple[ToolSpec, ...] = tuple(tool.spec(name) for name, tool in _TOOLS.items())
-"""All tools, as models are told of them."""
+"""All tools, as they are described to models."""

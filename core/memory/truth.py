@@ -72,8 +72,8 @@ class Dispute:
     """What a person should look at."""
 
     kind: DisputeKind
-    """`same-day`: two values on one day; `undated`: no telling which is newer; `mixed`: the older
-    sentence says other things too; `deleted`, `rejected`: the user has taken this out before."""
+    """`same-day`: two values on one day; `undated`: it is unclear which is newer; `mixed`: the
+    older sentence says other things too; `deleted`, `rejected`: the user has removed this before."""
     fact: Fact
     """The new fact."""
     against: str
@@ -319,7 +319,7 @@ class _Board:
             self.cited.append(Cited(sentence=line.index, fact=fact))
 
     def _is_gone(self, fact: Fact) -> bool:
-        """Return whether the user has taken this statement out; it stays out then."""
+        """Return whether the user has removed this statement; it stays out then."""
         for entry in self.ledger.said(self.article, fact):
             if entry.state == "rejected":
                 self._leave_out("rejected", fact, "")

@@ -57,7 +57,7 @@ _UNDER_WAY = {
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """What is to become of a file of the vault."""
+    """A planned change to a file of the vault."""
 
     path: str
     """Relative to the vault, with `/`."""
@@ -72,7 +72,7 @@ class Change:
 def editing(vault: Path | HasRoot, wait: float = 10.0) -> Iterator[Edit]:
     """Hold the vault for writing; what the user has changed in it is committed first.
 
-    What an earlier process left halfway, because it was killed, is put right before that.
+    What an earlier process left halfway, because it was killed, is repaired before that.
 
     Args:
         vault: the vault, or its folder.
@@ -82,7 +82,7 @@ def editing(vault: Path | HasRoot, wait: float = 10.0) -> Iterator[Edit]:
         VaultBusy: another process writes, or the user's git is in the middle of something.
         UsageProblem: the vault is not the top level of a git repository.
         GitMissing: there is no usable git.
-        MlxbunError: git or the disk does not play along.
+        MlxbunError: git or the disk fails.
     """
     git = Git(vault if isinstance(vault, Path) else vault.root)
     git.require_top_level()
@@ -146,7 +146,7 @@ class Edit:
             VaultBusy: the user's git is in the middle of something; nothing was changed.
             BadRequest: a path leads out of the vault.
             UsageProblem: a path that git ignores, or that leads through a symbolic link.
-            MlxbunError: git or the disk does not play along; nothing was changed.
+            MlxbunError: git or the disk fails; nothing was changed.
         """
         planned = _by_path(changes)
         text = with_trailers(message, run, sources, trailers)

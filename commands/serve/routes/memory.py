@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _UNREADABLE = 503
-# What browsers send with requests that nobody has made yet.
+# What browsers send with requests that the user has not made yet.
 _AHEAD = ("sec-purpose", "purpose", "x-purpose", "x-moz")
 _EARLY = ("prefetch", "prerender", "preview")
 _ONLY_LOOPBACK = "Ask for this at 127.0.0.1 or localhost."
@@ -185,7 +185,7 @@ async def _read(
 
 
 async def _answer(serving: Serving, work: Callable[[], msgspec.Struct]) -> Response[bytes]:
-    """Do some work on the disk and answer. What goes wrong with the vault is never a 500."""
+    """Do some work on the disk and answer. A fault of the vault is never a 500."""
     try:
         return as_json(await serving.options.drain.unless_given_up(serving.disk.run(work)))
     except VaultMissing:

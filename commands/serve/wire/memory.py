@@ -288,7 +288,7 @@ def dry_of(query: Mapping[str, str]) -> bool:
     """Return whether a run is only planned.
 
     Raises:
-        BadRequest: the value is none of 0, 1, false and true.
+        BadRequest: the value is not 0, 1, false or true.
     """
     try:
         return _SWITCHED[query.get("dry", "").lower()]

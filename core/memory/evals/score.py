@@ -87,7 +87,7 @@ class Score:
     """Entries on the pages in `Talk/`."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON has it; shares with their value."""
+        """Return it as a JSON object; shares with their value."""
         return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
 
 

@@ -1,6 +1,6 @@
 """Numbers that belong to a person: cards, bank accounts, telephones. Checked, not only matched.
 
-Dates, versions, ports, amounts, hashes, UUIDs and ISBNs look like them and are none.
+Dates, versions, ports, amounts, hashes, UUIDs and ISBNs look like them and are kept.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def iban_end(text: str, start: int) -> int | None:
 
 
 def phone_digits(match: re.Match[str]) -> str | None:
-    """Return the digits of a match of `PHONE`, country code first; None: it is no number."""
+    """Return the digits of a match of `PHONE`, country code first; None: it is not a number."""
     rest = match["rest"].replace("(0)", "")
     groups = _GROUPS.findall(rest)
     digits = "".join(groups)
@@ -119,5 +119,5 @@ def _are_grouped(groups: list[str], country: str, rest: str) -> bool:
 
 
 def _is_table(groups: list[str]) -> bool:
-    """Return whether groups look like a row of a hex dump, or there are none."""
+    """Return whether groups look like a row of a hex dump, or are missing."""
     return len(groups) == 1 or len({len(group) for group in groups[1:]} | {4}) == 1

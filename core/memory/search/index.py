@@ -80,7 +80,7 @@ class SearchIndex:
 
         Args:
             path: the SQLite file.
-            on_note: hears in one sentence that the index is made again or kept in memory.
+            on_note: called with one sentence when the index is rebuilt or kept in memory.
         """
         self._note = on_note
         self._database: Database | MemoryDatabase = Database(

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _ROLES: tuple[Role, ...] = ("user", "assistant", "system", "tool")
 _UNSPOKEN = ("thoughts", "reasoning_recap", "model_editable_context", "system_error")
-"""Types of content that nobody has said."""
+"""Types of content that are not messages."""
 
 
 def is_chatgpt(values: dict[str, Any]) -> bool:

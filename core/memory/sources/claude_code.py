@@ -2,9 +2,9 @@
 
 A line is a message or a note of the program; lines form a tree by `parentUuid`, of which the branch
 that ends in the last message is read: what the user rewound is left out. So are side chains (what
-agents say to each other) and summaries. Whoever resumes a session may find its lines copied into
-another file; `RawConversation.unique_turns` says that they are known by their ids. What tools were
-called with and answered, and what the program put into the user's messages, is context.
+agents say to each other) and summaries. A session that is resumed may be copied into another file;
+`RawConversation.unique_turns` says that turns are recognised by their ids. Calls and results of
+tools, and what the program put into the user's messages, are context.
 """
 
 from __future__ import annotations

@@ -26,10 +26,9 @@ What is refused, one `Refusal` each: a message that is not a user turn of the qu
 does not stand in it; an order (`core.memory.stages.orders`), in the sentence or around the quote;
 words that the user pasted (code blocks, block quotes) unless the source is a note; a number or name
 that the user did not write in this conversation; a value that the quote does not have; markup,
-links, more than one line, or too much text. What is already in memory (an echo) is left out, which
-is no refusal.
-Subjects and properties are brought to one form (`core.memory.stages.normal`); the date is that of
-the turn, whatever the sentence says.
+links, more than one line, or too much text. What is already in memory (an echo) is left out and is
+not a refusal. Subjects and properties are brought to one form (`core.memory.stages.normal`); the
+date is that of the turn, not one that the sentence names.
 """
 
 from __future__ import annotations
@@ -151,7 +150,7 @@ def extract(
         conversation: where it stands.
         model: proposes.
         is_echo: tells what came out of memory.
-        cancelled: asked about between questions.
+        cancelled: checked between questions.
 
     Raises:
         Cancelled: the run was cancelled.
@@ -355,7 +354,7 @@ def _user_turn(message: str, group: Sequence[_Piece]) -> Turn:
             if piece.turn.role != "user":
                 raise _Refused("the message is not one of the user's")
             return piece.turn
-    raise _Refused("the message is not among those that were asked about")
+    raise _Refused("the message is not among those in the question")
 
 
 def _quote(proposed: str, text: str) -> str:

@@ -74,7 +74,7 @@ class IngestResult:
     """Turns of which only the beginning is kept."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return it as a JSON object."""
         return {
             "new": self.new,
             "changed": self.changed,
@@ -101,8 +101,8 @@ def ingest(
         paths: our folders.
         sources: which; None: mlxbun's own chats.
         store: takes the conversations.
-        on_event: hears of every file.
-        cancelled: asked about at every file, and every so often within one.
+        on_event: called at every file.
+        cancelled: checked at every file, and regularly within one.
 
     Raises:
         Cancelled: it was cancelled; what was stored before stays.

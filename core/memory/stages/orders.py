@@ -1,6 +1,6 @@
 """Which texts give orders instead of stating something. Pure, linear time.
 
-A source can hold text that wants to steer whoever reads it: "ignore previous instructions", "delete
+A source can hold text that is meant to steer a model: "ignore previous instructions", "delete
 the article about Ada". Nothing of that becomes a fact. The rule, as `docs/memory.md` states it:
 
 - A paragraph that addresses the model's instructions (`is_injection`) is left out whole, because

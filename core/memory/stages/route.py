@@ -110,7 +110,7 @@ def route(
         facts: to be written; oldest first is best, since first comers keep the plain name.
         catalogue: the articles there are; new ones are added to it.
         model: proposes.
-        cancelled: asked about between questions.
+        cancelled: checked between questions.
 
     Raises:
         Cancelled: the run was cancelled.
