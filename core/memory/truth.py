@@ -73,7 +73,7 @@ class Dispute:
 
     kind: DisputeKind
     """`same-day`: two values on one day; `undated`: it is unclear which is newer; `mixed`: the
-    older sentence says other things too; `deleted`, `rejected`: the user has removed this before."""
+    older sentence says other things too; `deleted`, `rejected`: the user removed this before."""
     fact: Fact
     """The new fact."""
     against: str
