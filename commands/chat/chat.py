@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from commands._shared.failure import exit_code
 from commands._shared.usage import plain_usage
 from commands.chat.answer import Answer, ask
+from commands.chat.interrupts import end_program
 from commands.chat.toolbox import MOST_ROUNDS, call_note
 from core.engine.request import ChatPrompt, GenerationRequest, SamplingParams, ToolUse
 from core.errors import ContextTooLong, MlxbunError, UsageProblem
@@ -179,10 +180,20 @@ class Chat:
             for number, call in enumerate(answer.calls, 1):
                 if not stopped and self._toolbox:
                     self.console.note(call_note(call))
-                    result = self._toolbox.result(call, number=number)
+                    result = self._result(self._toolbox, call, number)
+                    if result is None:
+                        return True
                     self.diary.add(resulted(call, result))
                     self._tell_program(call, result)
         return bool(stopped)
+
+    def _result(self, toolbox: Toolbox, call: Call, number: int) -> str | None:
+        """Return what a call results in; None: Ctrl-C has ended it, however long it takes."""
+        try:
+            with self.interrupts.calling(end_program):
+                return toolbox.result(call, number=number)
+        except KeyboardInterrupt:
+            return None
 
     def _keep(self, answer: Answer) -> None:
         self.diary.add(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from commands._shared.completion import anchors, articles, folders, pages
+from commands._shared.completion import anchors, articles, folders, memory_models, pages
 from core.errors import UsageProblem
 
 if TYPE_CHECKING:
@@ -39,6 +39,23 @@ AnchorArgument = Annotated[
     str,
     typer.Argument(metavar="ANCHOR", autocompletion=anchors, help="A section, as `toc` shows it."),
 ]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model",
+        autocompletion=memory_models,
+        help="Model to use, as for `mlxbun generate`; `rules`: fixed rules, no model.",
+        metavar="MODEL",
+    ),
+]
+BudgetOption = Annotated[
+    float | None,
+    typer.Option(
+        "--budget",
+        help="Begin no other conversation after 60% of this time; the rest is for the articles.",
+        metavar="MINUTES",
+    ),
+]
 YesOption = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 DryRunOption = Annotated[
     bool, typer.Option("--dry-run", help="Show what would change; change nothing.")
@@ -46,19 +63,15 @@ DryRunOption = Annotated[
 
 
 def opened(context: typer.Context, vault: Path | None) -> Memory:
-    """Return the vault that is meant, with the documentation of this mlxbun in it.
+    """Return the vault that is meant. Nothing in it is written.
 
     Raises:
         VaultMissing: there is none.
     """
     from core.memory.opening import open_memory
-    from core.memory.reference_pages import keep_current
 
     session: Session = context.obj
-    note = session.console().note
-    memory = open_memory(session.paths, vault, on_note=note)
-    keep_current(memory.vault, on_note=note)
-    return memory
+    return open_memory(session.paths, vault, on_note=session.console().note)
 
 
 def checked_limit(limit: int, most: int) -> int:

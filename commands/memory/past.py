@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from commands._shared.completion import articles
+from commands._shared.completion import articles, pages
 from commands._shared.options import JsonOption
 from commands.memory.options import (
     DryRunOption,
@@ -16,6 +17,7 @@ from commands.memory.options import (
     names_shown,
     opened,
 )
+from core.errors import UsageProblem
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,26 +29,34 @@ if TYPE_CHECKING:
 
 _MOST_COMMITS = 1000
 _SHORT = 10  # digits of a hash that are shown
+_HASH = re.compile(r"[0-9a-f]{4,40}")
 
 
 def history(
     context: typer.Context,
-    article: PageArgument,
+    article: Annotated[
+        str | None,
+        typer.Argument(autocompletion=pages, help="An article; without one, the whole vault."),
+    ] = None,
     limit: Annotated[
         int, typer.Option("--limit", help="Maximum number of commits to show.", metavar="N")
     ] = 50,
     vault: VaultOption = None,
     json: JsonOption = False,
 ) -> None:
-    """List the commits that changed an article, the latest first."""
+    """List the commits that changed an article or the vault, the latest first."""
     from core.memory.history import history as versions
+    from core.memory.history import vault_history
 
     session: Session = context.obj
     console = session.console(json=json)
     most = checked_limit(limit, _MOST_COMMITS)
     memory = opened(context, vault)
-    path = memory.path_of(article)
-    commits = [version.commit for version in versions(memory.git, path, most)]
+    path = None if article is None else memory.path_of(article)
+    if path is None:
+        commits = list(vault_history(memory.git, most))
+    else:
+        commits = [version.commit for version in versions(memory.git, path, most)]
     if json:
         console.json({"path": path, "commits": [commit_json(each) for each in commits]})
     else:
@@ -70,6 +80,11 @@ def diff(
 
     session: Session = context.obj
     console = session.console(json=json)
+    if revision is not None and not _HASH.fullmatch(revision):
+        raise UsageProblem(
+            f"COMMIT must be 4 to 40 hexadecimal digits, not {revision!r}.",
+            hint="List the commits with: mlxbun memory history ARTICLE",
+        )
     memory = opened(context, vault)
     path = memory.path_of(article)
     found = difference(memory.git, path, revision)

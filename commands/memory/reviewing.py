@@ -60,9 +60,15 @@ def review(
         _list(waiting(memory.git), console)
         return
     found = open_review(memory.git, run)
-    decisions = _decided(found, accept, reject, console)
-    if decisions is None:
+    if accept is not None or reject is not None:
+        decisions: Mapping[str, bool] | None = _decided(found, accept, reject)
+    elif console.json_mode or sys.stdin is None or not sys.stdin.isatty():
         _show(found, console)
+        return
+    else:
+        decisions = _asked(found, console)
+    if decisions is None:
+        console.note("Nothing was changed; the run still waits.")
     else:
         _tell(decide(memory.root, run, decisions), console)
 
@@ -90,13 +96,12 @@ def _show(found: Review, console: Console) -> None:
     console.note("Decide with --accept and --reject: numbers, all, or rest.")
 
 
-def _decided(
-    found: Review, accept: str | None, reject: str | None, console: Console
-) -> Mapping[str, bool] | None:
-    """Return whether each item is accepted; None: nothing was decided."""
-    if accept is None and reject is None:
-        asks = not console.json_mode and sys.stdin is not None and sys.stdin.isatty()
-        return _asked(found, console) if asks else None
+def _decided(found: Review, accept: str | None, reject: str | None) -> Mapping[str, bool]:
+    """Return whether each item is accepted, as the options say.
+
+    Raises:
+        UsageProblem: they name no sentence, or contradict each other.
+    """
     accepted, rejected = (_numbers(each, len(found.items)) for each in (accept, reject))
     every = set(range(1, len(found.items) + 1))
     if accepted is None and rejected is None:
@@ -137,7 +142,6 @@ def _asked(found: Review, console: Console) -> Mapping[str, bool] | None:
         console.lines(_item_lines(number, item))
         answer = _answer(console)
         if answer is None:
-            console.note("Nothing was changed.")
             return None
         decisions[item.id] = answer
     return decisions

@@ -2,15 +2,27 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from commands._shared.options import JsonOption
-from commands.memory.options import VaultOption, opened
+from commands.memory.options import BudgetOption, ModelOption, VaultOption, opened
+from commands.memory.sources import (
+    ClaudeCodeOption,
+    CodexOption,
+    ExportsOption,
+    NotesOption,
+    SessionsOption,
+)
+from core.errors import NotFound
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from commands._shared.session import Session
     from core.memory.schedule import ScheduleStatus
     from core.memory.schedule_files import LastRun, Schedule
@@ -21,28 +33,69 @@ def schedule(
     at: Annotated[
         str, typer.Option("--at", help="Time of day, in local time.", metavar="HH:MM")
     ] = "03:00",
+    model: ModelOption = None,
+    budget: BudgetOption = None,
+    sessions: SessionsOption = True,
+    exports: ExportsOption = None,
+    notes: NotesOption = None,
+    claude_code: ClaudeCodeOption = False,
+    codex: CodexOption = False,
     vault: VaultOption = None,
     json: JsonOption = False,
 ) -> None:
     """Run `memory synthesize` once a day, by launchd, systemd or cron.
 
     A run that the machine slept through is made up for. It waits while a training or a
-    quantization uses the accelerator; `mlxbun memory status` shows how the last one ended.
+    quantization uses the accelerator; `mlxbun memory status` shows how the last one ended. The
+    other options are those of `synthesize`, and hold for every run.
     """
+    from core.memory.pipeline import SynthesisOptions
     from core.memory.schedule import install_schedule
     from core.memory.timers import Machine
 
     session: Session = context.obj
     console = session.console(json=json)
     root = opened(context, vault).root
+    flags = {"--no-sessions": not sessions, "--claude-code": claude_code, "--codex": codex}
+    arguments = (
+        *_valued({"--model": model, "--budget": budget}),
+        *(flag for flag, given in flags.items() if given),
+        *_located("--export", exports),
+        *_located("--notes", notes),
+    )
+    SynthesisOptions(sources=None, budget_minutes=budget)  # refuses what a run would refuse
     made = install_schedule(
-        at, vault=root, paths=session.paths, machine=Machine.here(session.environ)
+        at,
+        vault=root,
+        paths=session.paths,
+        machine=Machine.here(session.environ),
+        arguments=arguments,
     )
     if json:
         console.json({"schedule": schedule_json(made)})
         return
     console.note(f"{made.service} runs `mlxbun memory synthesize` every day at {made.at}.")
     console.lines(made.installed)
+
+
+def _valued(options: dict[str, object]) -> Iterator[str]:
+    """Yield the options that were given, each with its value in one word."""
+    return (f"{name}={value}" for name, value in options.items() if value is not None)
+
+
+def _located(option: str, given: Sequence[Path] | None) -> Iterator[str]:
+    """Yield an option for each path, which is made absolute: a service starts elsewhere.
+
+    Raises:
+        NotFound: there is no such file or folder.
+    """
+    from core.paths import expanded
+
+    for each in given or ():
+        path = expanded(each).absolute()
+        if not path.exists():
+            raise NotFound(f"There is no {path} for {option}.", hint="Check the path.")
+        yield f"{option}={path}"
 
 
 def unschedule(context: typer.Context, json: JsonOption = False) -> None:
@@ -87,9 +140,11 @@ def status_json(found: ScheduleStatus) -> dict[str, Any]:
 
 def status_record(found: ScheduleStatus) -> dict[str, Any]:
     """Return the same as lines."""
-    record: dict[str, Any] = {
-        "scheduled": f"daily at {found.schedule.at}" if found.schedule else None
-    }
+    record: dict[str, Any] = {"scheduled": None}
+    if found.schedule is not None:
+        record["scheduled"] = f"daily at {found.schedule.at}"
+        if found.schedule.arguments:
+            record["with"] = shlex.join(found.schedule.arguments)
     if found.next is not None:
         record["next run"] = found.next
     if found.last is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from core.units import counted
 if TYPE_CHECKING:
     from commands._shared.session import Session
     from core.memory.finding import Finding
+    from core.memory.opening import Memory
     from core.memory.status import VaultStatus
 
 
@@ -77,14 +79,18 @@ def status(context: typer.Context, vault: VaultOption = None, json: JsonOption =
     """Show where the vault is, what is in it, and when it was written last."""
     session: Session = context.obj
     console = session.console(json=json)
+    from core.memory.reference_pages import is_outdated
     from core.memory.schedule import schedule_status
     from core.memory.status import vault_status
     from core.memory.timers import Machine
 
-    found = vault_status(opened(context, vault).vault)
+    memory = opened(context, vault)
+    found = vault_status(memory.vault)
+    waiting = _waiting(memory)
     planned = schedule_status(paths=session.paths, machine=Machine.here(session.environ))
     if json:
-        console.json(_status_json(found) | status_json(planned))
+        more = {"reviews": waiting, "reference_outdated": is_outdated(memory.vault)}
+        console.json(_status_json(found) | more | status_json(planned))
         return
     console.record(
         {
@@ -94,8 +100,23 @@ def status(context: typer.Context, vault: VaultOption = None, json: JsonOption =
             "git": found.is_git,
             "latest": [each.article for each in found.recent],
         }
+        | ({"to review": waiting} if waiting else {})
         | status_record(planned)
     )
+    if is_outdated(memory.vault):
+        console.note(
+            "The pages in Reference belong to another version of mlxbun; "
+            "`mlxbun memory init` updates them, as does the next synthesis."
+        )
+
+
+def _waiting(memory: Memory) -> list[str]:
+    """Return the runs that wait for a review; none where git cannot be asked."""
+    from core.memory.review import waiting
+
+    with suppress(MlxbunError):
+        return [each.run for each in waiting(memory.git)]
+    return []
 
 
 def open_(

@@ -58,6 +58,10 @@ def show_summary(summary: SynthesisSummary, console: Console) -> None:
     console.note(summary.note)
     if summary.conversations:
         console.record(_done(summary))
+    if summary.branch is not None:
+        console.note(f"Accept or reject it with: mlxbun memory review {summary.run}")
+    elif summary.refused:
+        console.note("What was refused, and why, is in the folder Talk of the vault.")
 
 
 def show_ingested(result: IngestResult, console: Console) -> None:
@@ -71,7 +75,8 @@ def show_ingested(result: IngestResult, console: Console) -> None:
         | ({"cut messages": result.cut} if result.cut else {})
     )
     for each in result.skipped:
-        console.note(f"Left out: {each.count} times: {each.reason}")
+        times = "" if each.count == 1 else f" ({each.count} times)"
+        console.note(f"Left out: {each.reason}{times}")
 
 
 def _planned(summary: SynthesisSummary) -> dict[str, Any]:

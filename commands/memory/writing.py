@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from commands._shared.completion import memory_models
 from commands._shared.interrupts import Interrupts
 from commands._shared.options import JsonOption
-from commands.memory.options import VaultOption, opened
+from commands.memory.options import BudgetOption, ModelOption, VaultOption, opened
 from commands.memory.showing import show_ingested, show_summary, shown_events
 from commands.memory.sources import (
     ClaudeCodeOption,
@@ -44,25 +43,14 @@ def synthesize(
         str | None,
         typer.Option("--since", help="Leave out older conversations.", metavar="DATE"),
     ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            "--model",
-            autocompletion=memory_models,
-            help="Model to use, as for `mlxbun generate`; `rules`: fixed rules, no model.",
-            metavar="MODEL",
-        ),
-    ] = None,
+    model: ModelOption = None,
     limit: Annotated[
         int | None,
         typer.Option(
             "--limit", help="Maximum number of conversations, the oldest first.", metavar="N"
         ),
     ] = None,
-    budget: Annotated[
-        float | None,
-        typer.Option("--budget", help="Begin nothing new after this time.", metavar="MINUTES"),
-    ] = None,
+    budget: BudgetOption = None,
     review: Annotated[
         bool,
         typer.Option(

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from core.memory.stages.types import Stage
 
+RULES = "rules"
+"""Name under which the rule-based model is chosen instead of a language model."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Question:

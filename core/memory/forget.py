@@ -139,7 +139,7 @@ def plan_forget(
     if plan.empty and not history:
         raise NotFound(
             f"Nothing in memory contains {target[:80]!r}.",
-            hint="Search for it: `mlxbun memory search`.",
+            hint="Search for it with: mlxbun memory search WORDS",
         )
     return plan
 

@@ -138,6 +138,13 @@ def history(git: Git, path: str, limit: int = MOST_COMMITS) -> tuple[Version, ..
     return tuple(found[:limit])
 
 
+def vault_history(git: Git, limit: int = MOST_COMMITS) -> tuple[Commit, ...]:
+    """Return the commits of the whole vault, the latest first, at most so many."""
+    git.require_top_level()
+    head = git.head()
+    return tuple(_log(git, f"--max-count={limit}", head)) if head else ()
+
+
 def diff(git: Git, path: str, rev: str | None = None) -> ArticleDiff:
     """Return what a commit changed in a file.
 

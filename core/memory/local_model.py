@@ -25,7 +25,7 @@ from core.engine.request import (
 )
 from core.errors import ContextTooLong
 from core.figures import model_revision
-from core.memory.asking import Cancelled
+from core.memory.asking import RULES, Cancelled
 from core.memory.rules import RulesModel
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ if TYPE_CHECKING:
     from core.progress import OnProgress
     from core.settings import Settings
 
-RULES = "rules"
-"""Name under which the rule-based model is chosen instead of a language model."""
 _ANSWER_TOKENS = 2_048
 """Tokens of an answer at most."""
 _LEAST_ANSWER = 128

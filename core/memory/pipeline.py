@@ -26,6 +26,7 @@ from core.memory.opening import open_memory
 from core.memory.plan import dry_run
 from core.memory.planning import plan_articles
 from core.memory.redact.key import private_folder
+from core.memory.reference_pages import keep_current
 from core.memory.results import KeepingModel, ModelFailed, ResultStore
 from core.memory.run_commit import changes_of, message_of, review_branch, run_id
 from core.memory.stages.extract import extract
@@ -145,6 +146,7 @@ def synthesize(
             summary = run.work()
         except ModelFailed as problem:
             raise problem.error from problem
+        keep_current(memory.vault, on_note=lambda note: on_event(Note(message=note)))
     on_event(summary)
     return summary
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from core.figures import FigureStore
-from core.memory.asking import Cancelled
+from core.memory.asking import RULES, Cancelled
 from core.memory.events import Note, SynthesisSummary
 from core.memory.redact.key import vault_key
 from core.memory.stages.ingest import ingest
@@ -88,6 +88,8 @@ def _estimate(
     what = f"{counted(len(chosen), 'conversation')} with about {tokens:,} tokens would be read"
     if not chosen:
         return 0.0, "Nothing new to synthesize."
+    if model_id == RULES:
+        return 0.0, f"{what}, by fixed rules."
     speed = _speed(model_id, memory)
     if speed is None:
         hint = "run `mlxbun bench` to have it estimated"

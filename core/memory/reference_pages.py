@@ -2,8 +2,9 @@
 
 The pages are package data. `Meta/reference.json` says what was written: by which version of mlxbun,
 of which edition (a hash over all pages), and the hash of each page. When the installed mlxbun has
-another edition and is not older, all pages are written anew in one commit. A page that the user has
-changed since is kept beside the new one, under another name.
+another edition and is not older, `init` and `synthesize` write all pages anew in one commit; verbs
+that read write nothing. A page that the user has changed since is kept beside the new one, under
+another name.
 """
 
 from __future__ import annotations
@@ -83,12 +84,18 @@ def _numbers(text: str) -> tuple[int, ...]:
     return tuple(int(part) for part in match[0].split(".")) if match else ()
 
 
+def is_outdated(vault: Vault) -> bool:
+    """Return whether mlxbun has written `Reference/`, and another edition of it."""
+    record = _record(vault)
+    return vault.is_git and bool(record.edition) and not _is_current(record)
+
+
 def keep_current(vault: Vault, *, on_note: Callable[[str], None]) -> None:
     """Bring `Reference/` up to date where mlxbun has written it and can do so now.
 
-    For every command that opens a vault: whatever is in the way does not stop the command.
+    Part of other work: whatever is in the way does not stop it.
     """
-    if not vault.is_git or is_current(vault) or not _record(vault).edition:
+    if not is_outdated(vault):
         return
     try:
         refresh_reference(vault, today=datetime.now().astimezone().date(), on_note=on_note)

@@ -62,7 +62,9 @@ def revert_run(vault: Path | HasRoot, run: str, *, dry_run: bool = False) -> Rev
     with editing(vault) as edit:
         commits = run_commits(edit.git, run)
         if not commits:
-            raise NotFound(f"No run {run} is in the vault.", hint="See: mlxbun memory history")
+            raise NotFound(
+                f"No run {run} is in the vault.", hint="List them with: mlxbun memory history"
+            )
         return _reverted(edit, commits, None, what=f"run {run}", dry_run=dry_run)
 
 

@@ -23,6 +23,7 @@ from core.errors import AlreadyRunning, MlxbunError, UsageProblem
 from core.jobs.lease import holder_words, try_lease
 from core.memory.asking import Cancelled
 from core.memory.schedule_files import (
+    SCHEDULED_FLAG,
     LastRun,
     RunOutcome,
     Schedule,
@@ -45,8 +46,6 @@ if TYPE_CHECKING:
 
 LEASE_WAIT_SECONDS = 2 * 3600.0
 """How long a scheduled run waits for the accelerator before it is skipped."""
-SCHEDULED_FLAG = "--scheduled"
-"""Hidden option of `mlxbun memory synthesize` with which the services start it."""
 _POLL_SECONDS = 1.0
 _CARRIED = (
     "MLXBUN_HOME",
@@ -83,6 +82,7 @@ def install_schedule(
     vault: Path,
     paths: Paths,
     machine: Machine,
+    arguments: tuple[str, ...] = (),
     now: Callable[[], datetime] = datetime.now,
 ) -> Schedule:
     """Install the schedule. An earlier one is removed first, even if this one is refused.
@@ -92,6 +92,7 @@ def install_schedule(
         vault: the vault to write.
         paths: our folders; each `MLXBUN_HOME` has one schedule.
         machine: where it is installed.
+        arguments: further options for `memory synthesize`.
         now: the clock, local time without a time zone.
 
     Raises:
@@ -105,7 +106,7 @@ def install_schedule(
         label=_label(paths),
         hour=hour,
         minute=minute,
-        command=_command(),
+        command=_command(arguments),
         environment=_environment(machine.environ, paths, vault),
     )
     schedule = Schedule(
@@ -185,9 +186,12 @@ def _label(paths: Paths) -> str:
     return f"mlxbun-memory-{digest[:8]}"
 
 
-def _command() -> tuple[str, ...]:
+def _command(arguments: tuple[str, ...]) -> tuple[str, ...]:
     # -P: the services start it in the home folder, whose files must not shadow our packages.
-    return (sys.executable, "-P", "-m", "mlxbun_cli", "memory", "synthesize", SCHEDULED_FLAG)
+    if broken := next((word for word in arguments if "\n" in word), None):
+        raise UsageProblem(f"{broken!r} contains a line break.")
+    start = (sys.executable, "-P", "-m", "mlxbun_cli", "memory", "synthesize", SCHEDULED_FLAG)
+    return (*start, *arguments)
 
 
 def _environment(environ: Mapping[str, str], paths: Paths, vault: Path) -> dict[str, str]:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
     from core.paths import Paths
 
+SCHEDULED_FLAG = "--scheduled"
+"""Hidden option of `mlxbun memory synthesize` with which the services start it."""
 _LARGEST_FILE = 64 * 1024
 
 RunOutcome = Literal["running", "done", "unchanged", "skipped", "failed", "interrupted"]
@@ -41,6 +43,12 @@ class Schedule:
     """Files that were written, or the crontab line."""
     since: str
     """When it was installed, ISO 8601 with a time zone."""
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Further options of `memory synthesize`."""
+        flag = SCHEDULED_FLAG
+        return self.command[self.command.index(flag) + 1 :] if flag in self.command else ()
 
 
 @dataclass(frozen=True, kw_only=True)

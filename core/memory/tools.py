@@ -50,8 +50,8 @@ class _Parameter:
 
     kind: Literal["string", "integer"]
     """Its type in JSON."""
-    description: str
-    """For the model."""
+    description: str = ""
+    """For the model; empty: the name says it."""
     required: bool = False
     """Whether a call must have it."""
     default: str | int | None = None
@@ -62,14 +62,15 @@ class _Parameter:
     """Largest integer; the smallest is 1."""
 
     def schema(self) -> dict[str, Any]:
-        """Return its JSON Schema."""
-        schema: dict[str, Any] = {"type": self.kind, "description": self.description}
+        """Return its JSON Schema: short, because it takes room in every conversation.
+
+        Ranges and defaults are left to the check of a call, which says them.
+        """
+        schema: dict[str, Any] = {"type": self.kind}
+        if self.description:
+            schema["description"] = self.description
         if self.choices:
             schema["enum"] = list(self.choices)
-        if self.kind == "integer":
-            schema |= {"minimum": 1, "maximum": self.most}
-        if self.default is not None:
-            schema["default"] = self.default
         return schema
 
 
@@ -208,7 +209,8 @@ def _search(memory: Memory, given: Arguments) -> Data:
     for summary in found.summaries:
         date = _date_of(memory, summary.article)
         terms = ", ".join(summary.matched_terms)
-        lines.append(f"## {summary.article} ({summary.occurrences} matches: {terms}; {date})")
+        matches = f"{summary.occurrences} match{'' if summary.occurrences == 1 else 'es'}"
+        lines.append(f"## {summary.article} ({matches}: {terms}; {date})")
         for hit in found.hits:
             if hit.article == summary.article:
                 where = f"#{hit.anchor}" if hit.anchor else "lead"
@@ -318,25 +320,28 @@ def _status(memory: Memory, _given: Arguments) -> Data:
 
 _NAME = _Parameter(
     kind="string",
-    description="Name of an article, one of its aliases, or Reference/NAME.",
+    description="Name of an article, an alias, or Reference/NAME.",
     required=True,
 )
-_PAGE = _Parameter(kind="integer", description="Page of the result.", default=1)
+_PAGE = _Parameter(kind="integer", default=1)
 _SCOPE = _Parameter(
     kind="string",
-    description="all, articles (the user's) or reference (documentation of mlxbun).",
+    description="reference: documentation of mlxbun.",
     default="all",
     choices=("all", "articles", "reference"),
 )
-_IN_PAGES = f"Long results come in pages of {PAGE_CHARACTERS} characters."
 _TOOLS: dict[str, _Tool] = {
     "memory_search": _Tool(
-        description="Search the user's personal wiki for words in any language. Words in double "
-        'quotes are a phrase, "wor*" finds words that begin so. Use it before answering questions '
-        f"about the user, their projects or people they know. {_IN_PAGES}",
+        description="Search the user's personal wiki. Use it before answering questions about the "
+        "user, their projects or people they know. All results come in pages of "
+        f"{PAGE_CHARACTERS} characters.",
         run=_search,
         parameters={
-            "query": _Parameter(kind="string", description="Words to search for.", required=True),
+            "query": _Parameter(
+                kind="string",
+                description='Words; "a b" is a phrase, wor* the beginning of a word.',
+                required=True,
+            ),
             "scope": _SCOPE,
             "limit": _Parameter(
                 kind="integer",
@@ -348,8 +353,7 @@ _TOOLS: dict[str, _Tool] = {
         },
     ),
     "memory_read": _Tool(
-        description="Read an article of the user's wiki. For long ones, call memory_toc and "
-        f"memory_section instead. {_IN_PAGES}",
+        description="Read an article. For long ones, call memory_toc and memory_section instead.",
         run=_read,
         parameters={"name": _NAME, "page": _PAGE},
     ),
@@ -359,13 +363,13 @@ _TOOLS: dict[str, _Tool] = {
         parameters={"name": _NAME, "page": _PAGE},
     ),
     "memory_section": _Tool(
-        description=f"Read one section of an article. {_IN_PAGES}",
+        description="Read one section of an article.",
         run=_section,
         parameters={
             "name": _NAME,
             "anchor": _Parameter(
                 kind="string",
-                description="Anchor of the section, from memory_toc or memory_search.",
+                description="From memory_toc or memory_search.",
                 required=True,
             ),
             "page": _PAGE,
@@ -377,13 +381,12 @@ _TOOLS: dict[str, _Tool] = {
         parameters={"name": _NAME, "page": _PAGE},
     ),
     "memory_list": _Tool(
-        description=f"List the names of all articles. {_IN_PAGES}",
+        description="List the names of all articles.",
         run=_list,
         parameters={"scope": _SCOPE, "page": _PAGE},
     ),
     "memory_status": _Tool(
-        description="Tell where the user's wiki lies, how many articles it has and which changed "
-        "last.",
+        description="Show where the wiki lies, its number of articles, and which changed last.",
         run=_status,
     ),
 }

@@ -309,8 +309,10 @@ def _match(wanted: str, pool: Sequence[str]) -> str | None:
 
 def _unknown(name: str, pool: Sequence[str]) -> NotFound:
     shown = name if len(name) <= 80 else f"{name[:79]}…"
-    close = difflib.get_close_matches(name[:80], pool[:2000], n=3, cutoff=0.6)
-    hint = f"Similar names: {', '.join(close)}." if close else "List all: mlxbun memory list"
+    key = name_key(name[:80])
+    within = [each for each in pool if key in name_key(each)]
+    close = within or difflib.get_close_matches(name[:80], pool[:2000], n=3, cutoff=0.6)
+    hint = f"Similar names: {', '.join(close[:3])}." if close else "List all: mlxbun memory list"
     return NotFound(f"There is no article named {shown!r}.", hint=hint)
 
 

@@ -106,7 +106,7 @@ def why(
     if not best:
         raise NotFound(
             "No sentence of the memory vault has these words.",
-            hint="Look for articles: mlxbun memory search",
+            hint="Look for articles with: mlxbun memory search WORDS",
         )
     return Reasons(found=tuple(_explained(best[:MOST_ANSWERS], git, store)),
                    more=max(0, len(best) - MOST_ANSWERS))  # fmt: skip

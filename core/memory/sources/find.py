@@ -39,9 +39,9 @@ class SourceOptions:
     exports: tuple[Path, ...] = ()
     """Exports of ChatGPT and Claude: ZIPs, `conversations.json`, or folders that hold either."""
     claude_code: Path | None = None
-    """Folder of Claude Code's projects; it need not exist."""
+    """Folder of Claude Code's projects; that it is missing is counted."""
     codex: Path | None = None
-    """Folder of Codex's sessions; it need not exist."""
+    """Folder of Codex's sessions; that it is missing is counted."""
     notes: tuple[Path, ...] = ()
     """Folders of Markdown notes."""
 
@@ -97,12 +97,12 @@ def source_files(options: SourceOptions, log: ReadLog, *, vault: Path) -> Iterat
         for path in _exports(export, log):
             yield SourceFile(path=path, read=partial(read_export, path))
     if options.claude_code is not None:
-        found = _files(options.claude_code, log, suffixes=(".jsonl",), depth=1)
+        found = _logs("Claude Code", options.claude_code, log, depth=1)
         logs = [path for path in found if not path.name.startswith("agent-")]
         for path in sorted(logs, key=_written):
             yield SourceFile(path=path, read=partial(read_claude_code, path))
     if options.codex is not None:
-        found = _files(options.codex, log, suffixes=(".jsonl",), depth=4)
+        found = _logs("Codex", options.codex, log, depth=4)
         rollouts = [path for path in found if path.name.startswith("rollout-")]
         for path in sorted(rollouts, key=lambda path: path.name):
             yield SourceFile(path=path, read=partial(read_codex, path))
@@ -110,14 +110,32 @@ def source_files(options: SourceOptions, log: ReadLog, *, vault: Path) -> Iterat
         yield from _notes(folder, log, vault=vault)
 
 
+def _logs(program: str, folder: Path, log: ReadLog, *, depth: int) -> list[Path]:
+    """Return the logs of a program; that there is no folder of them is counted."""
+    if not folder.is_dir():
+        log.skip(f"the logs of {program}: there is no folder {folder}")
+    return _files(folder, log, suffixes=(".jsonl",), depth=depth)
+
+
 def _exports(given: Path, log: ReadLog) -> list[Path]:
+    """Return the files of an export.
+
+    Raises:
+        NotFound: there is no such file or folder, or no export in the folder.
+    """
     if given.is_dir():
         found = _files(given, log, suffixes=(".json", ".zip"), depth=0)
-        return [
+        exports = [
             path for path in found if path.suffix.lower() == ".zip" or is_export_name(path.name)
         ]
+        if not exports:
+            raise NotFound(
+                f"There is no export in {given}.",
+                hint="An export is a ZIP or a conversations.json; for Markdown, use --notes.",
+            )
+        return exports
     if not given.exists():
-        raise NotFound(f"There is no export {given}.")
+        raise NotFound(f"There is no export {given}.", hint="Check the path.")
     return [given]
 
 
@@ -126,7 +144,7 @@ def _notes(folder: Path, log: ReadLog, *, vault: Path) -> Iterator[SourceFile]:
         yield SourceFile(path=folder, read=partial(read_note, folder, base=folder.parent))
         return
     if not folder.is_dir():
-        raise NotFound(f"There is no folder of notes {folder}.")
+        raise NotFound(f"There is no folder of notes {folder}.", hint="Check the path.")
     for path in _files(folder, log, suffixes=_NOTES, depth=_MOST_DEPTH, without=vault):
         yield SourceFile(path=path, read=partial(read_note, path, base=folder))
 

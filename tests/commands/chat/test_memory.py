@@ -6,7 +6,8 @@ import io
 import json
 import os
 import signal
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -215,7 +216,7 @@ def test_ctrl_c_stops_the_calls_and_not_the_chat(tmp_path: Path) -> None:
     assert talk.err.getvalue().splitlines() == ['[memory_search {"query": "Lyon"}]', "[stopped]"]
     assert [m["content"] for m in talk.engine.messages(1)] == ["Where?", "Let me see.", "hello"]
     assert [entry.get("finish") for entry in talk.entries()] == [
-        *(None, "tool_calls", None, "cut"),
+        *(None, "tool_calls", "cut"),  # a call that was ended has no result
         *(None, "stop"),
     ]
 
@@ -262,3 +263,19 @@ def test_a_model_without_tools_in_its_template_is_told_of_them(
         for done in (plain, memory)
     ]
     assert tokens[1] > tokens[0] + sum(len(tool.description) for tool in TOOLS)
+
+
+def test_ctrl_c_ends_a_call_that_takes_long(tmp_path: Path) -> None:
+    """The first search of a large vault builds the index, which may take a minute."""
+
+    class Slow(MemoryTools):
+        def call(self, name: str, arguments: Mapping[str, Any]) -> str:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
+            return super().call(name, arguments)
+
+    talk = Talk(tmp_path, [[SEARCH, SEARCH], "Yes."], "Where does Ada live?", "Are you there?")
+    assert talk.run(Slow(partial(open_memory, talk.paths))) == 0
+    roles = [entry["message"]["role"] for entry in talk.entries() if "message" in entry]
+    assert "tool" not in roles
+    assert talk.out.getvalue().endswith("Yes.\n")  # the chat itself has not ended

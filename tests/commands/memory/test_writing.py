@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import pty
 import signal
 import subprocess
 from pathlib import Path
@@ -281,3 +283,91 @@ def test_without_git_it_is_said_in_a_sentence(fresh_environ: Environ) -> None:
     assert done.returncode == 5
     assert "git" in done.stderr
     assert len(done.stderr.splitlines()) <= 2
+
+
+def test_verbs_that_read_do_not_write(desk: Desk) -> None:
+    desk.run("synthesize", "--model", "rules")
+    record = desk.vault / "Meta" / "reference.json"
+    values = json.loads(record.read_text()) | {"edition": "of an older mlxbun"}
+    record.write_text(json.dumps(values))
+    desk.git("add", "-A")
+    desk.git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "older")
+    before = desk.state()
+    for words in (
+        ("status",), ("list",), ("search", "Ana"), ("read", "Ana"), ("toc", "Ana"),
+        ("links", "Ana"), ("history",), ("diff", "Ana"), ("blame", "Ana"), ("why", "Bluebird"),
+        ("doctor",), ("review",), ("ingest",), ("open", "--print"),
+        ("synthesize", "--dry-run"), ("forget", "Bluebird", "--dry-run"),
+    ):  # fmt: skip
+        desk.run(*words)
+        assert desk.state() == before, words
+    assert desk.json("status")["reference_outdated"] is True
+    desk.run("synthesize", "--model", "rules")
+    assert desk.git("log", "-1", "--format=%s") == "Update the documentation in Reference"
+    assert desk.json("status")["reference_outdated"] is False
+
+
+def test_the_history_of_the_whole_vault_has_the_runs(desk: Desk) -> None:
+    run = desk.json("synthesize", "--model", "rules")["run"]
+    found = desk.json("history")
+    assert found["path"] is None
+    assert [each["run"] for each in found["commits"]] == [run, None, None]
+    assert run in desk.run("history", "--limit", "1").stdout
+    assert desk.run("revert", "20200101-000000-abcd", code=3).stderr.endswith(
+        "List them with: mlxbun memory history\n"
+    )
+
+
+def test_a_review_that_is_quit_decides_nothing(desk: Desk) -> None:
+    run = desk.json("synthesize", "--model", "rules", "--review")["run"]
+    assert desk.json("status")["reviews"] == [run]
+    before = desk.state()
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(
+        [SCRIPT, "memory", "review", run],
+        env=desk.environ,
+        stdin=theirs,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as asking:
+        os.write(ours, b"y\nmaybe\nq\n")
+        out, err = asking.communicate()
+    os.close(ours)
+    os.close(theirs)
+    assert (asking.returncode, err.splitlines()[-1]) == (
+        0,
+        "Nothing was changed; the run still waits.",
+    )
+    assert [line[:2] for line in out.splitlines() if line[0].isdigit()] == ["1.", "2."]
+    assert desk.state() == before
+    assert [each["run"] for each in desk.json("review")["runs"]] == [run]
+
+
+def test_a_folder_without_an_export_is_an_error(desk: Desk, tmp_path: Path) -> None:
+    done = desk.run("ingest", "--export", str(tmp_path), code=3)
+    assert done.stderr.splitlines()[0] == f"mlxbun: There is no export in {tmp_path}."
+    done = desk.run("ingest", "--codex")
+    folder = Path(desk.environ["HOME"], ".codex", "sessions")
+    wanted = f"Left out: the logs of Codex: there is no folder {folder}"
+    assert done.stderr.splitlines()[-1] == wanted
+
+
+def test_a_schedule_keeps_the_options_of_a_run(desk: Desk, tmp_path: Path) -> None:
+    place = programs(tmp_path / "bin")
+    notes = tmp_path / "my notes"
+    desk.run("schedule", "--notes", str(notes), code=3, path=place)
+    desk.run("schedule", "--budget", "0", code=2, path=place)
+    notes.mkdir()
+    words = ("--model", "rules", "--budget", "30", "--codex", "--notes", str(notes))
+    desk.run("schedule", "--at", "03:30", *words, path=place)
+    table = Path(desk.environ["HOME"], "crontab").read_text()
+    wanted = f"--scheduled --model=rules --budget=30.0 --codex '--notes={notes}'"
+    assert wanted in table
+    shown = desk.run("status", path=place).stdout
+    assert f"--model=rules --budget=30.0 --codex '--notes={notes}'" in shown
+
+
+def test_a_commit_that_is_none_is_refused_in_the_words_of_the_shell(desk: Desk) -> None:
+    done = desk.run("diff", "Ana", "HEAD", code=2)
+    assert done.stderr.startswith("mlxbun: COMMIT must be 4 to 40 hexadecimal digits, not 'HEAD'.")
