@@ -133,8 +133,7 @@ def _article(
     found += check_conflict(path, page.text)
     found += check_article(path, article)
     notes = [(parse_citation(note.text), note.line) for note in article.footnotes]
-    # An article that runs have written has a citation, or had its name then.
-    if touched is None or path in touched or any(citation for citation, _ in notes):
+    if touched is None or path in touched:
         found += _claims(git, path, article)
     read = _Read(
         path=path,
@@ -166,17 +165,30 @@ def _page(vault: Vault, path: str) -> tuple[Page | None, Finding | None]:
 
 
 def _touched(git: Git) -> frozenset[str] | None:
-    """Return the paths of files that runs have ever written; None: it is not known."""
+    """Return the paths of files that runs have ever written, with those that they were renamed to.
+
+    None: it is not known.
+    """
     try:
         head = git.head()
         if head is None:
             return frozenset()
         author = f"--author=<{MLXBUN.email}>"
         args = (author, f"--grep=^{RUN}: ", "--format=", "--name-only", "-z", head)
-        printed = git.run("log", *args)
+        written = _paths(git.run("log", *args))
+        renamed = ("-M", "--diff-filter=R", "--format=", "--name-status", "-z", "--reverse", head)
+        parts = _paths(git.run("log", *renamed)) if written else []
     except MlxbunError:
         return None
-    return frozenset(os.fsdecode(path.strip(b"\n")) for path in printed.split(b"\0"))
+    touched = set(written)
+    for old, new in zip(parts[1::3], parts[2::3], strict=False):
+        if old in touched:
+            touched.add(new)
+    return frozenset(touched)
+
+
+def _paths(printed: bytes) -> list[str]:
+    return [os.fsdecode(part.strip(b"\n")) for part in printed.split(b"\0") if part.strip(b"\n")]
 
 
 def _claims(git: Git, path: str, article: Article) -> Iterator[Finding]:
