@@ -71,7 +71,7 @@ def forget(
         hint = "" if dry_run else " The same command with --yes does it."
         console.note(f"Nothing was removed.{hint}")
     else:
-        _tell(result, console)
+        _report(result, console)
 
 
 class _Result:
@@ -105,7 +105,7 @@ def _carry_out(memory: Memory, plan: ForgetPlan, console: Console, *, purge: boo
 
 
 def _confirmed(console: Console, *, purge: bool) -> bool:
-    """Ask at a terminal; elsewhere nobody can answer."""
+    """Ask at a terminal; elsewhere the answer is no."""
     if console.json_mode or sys.stdin is None or not sys.stdin.isatty():
         return False
     console.reply(_PURGE_QUESTION if purge else _QUESTION)
@@ -122,7 +122,7 @@ def _plan_lines(plan: ForgetPlan) -> Iterator[str]:
             yield f"  - {_cut(turn.excerpt)}"
 
 
-def _tell(result: _Result, console: Console) -> None:
+def _report(result: _Result, console: Console) -> None:
     if result.commit is not None:
         console.note(f"Removed in commit {result.commit[:10]}.")
     if result.purged is not None:

@@ -204,7 +204,7 @@ def _find_section(page: Page, anchor: str) -> Section:
     """Return a section by its anchor or its heading.
 
     Raises:
-        NotFound: there is none; the hint names those that there are.
+        NotFound: there is no such section; the hint lists the sections.
     """
     from core.memory.article import parse
 

@@ -116,7 +116,7 @@ def unschedule(context: typer.Context, json: JsonOption = False) -> None:
 
 
 def schedule_json(made: Schedule) -> dict[str, Any]:
-    """Return a schedule as JSON has it."""
+    """Return a schedule as a JSON object."""
     return {
         "at": made.at,
         "service": made.service,
@@ -128,7 +128,7 @@ def schedule_json(made: Schedule) -> dict[str, Any]:
 
 
 def status_json(found: ScheduleStatus) -> dict[str, Any]:
-    """Return the schedule and its last run as JSON has them."""
+    """Return the schedule and its last run as a JSON object."""
     last = found.last
     return {
         "schedule": schedule_json(found.schedule) if found.schedule else None,
@@ -148,16 +148,16 @@ def status_record(found: ScheduleStatus) -> dict[str, Any]:
     if found.next is not None:
         record["next run"] = found.next
     if found.last is not None:
-        told = f"{found.last.outcome}, {found.last.started}"
-        record["last run"] = f"{told}: {found.last.reason}" if found.last.reason else told
+        line = f"{found.last.outcome}, {found.last.started}"
+        record["last run"] = f"{line}: {found.last.reason}" if found.last.reason else line
     if found.problem:
         record["problem"] = found.problem
     return record
 
 
 def _last_json(last: LastRun) -> dict[str, Any]:
-    told = asdict(last)
+    fields = asdict(last)
     return {
-        name: told[name] or None if name in ("run", "commit") else told[name]
+        name: fields[name] or None if name in ("run", "commit") else fields[name]
         for name in ("started", "finished", "outcome", "reason", "run", "commit")
     }

@@ -114,7 +114,7 @@ class _Run:
         self._session, self._console = session, console
 
     def now(self) -> None:
-        """Run, and show what it came to."""
+        """Run, and show the result."""
         with Interrupts(_STOPPING, self._console.note) as interrupts:
             show_summary(self._work(interrupts, leased=False), self._console)
 

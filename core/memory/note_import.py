@@ -131,7 +131,7 @@ def import_notes(
             left_out.append((f"{note.path}{SUFFIX}", f"there is an article {other!r} already"))
     if changes:
         edit.commit(changes, f"Import {counted(len(changes), 'note')} from {found.folder}")
-    _tell(left_out, redacted, on_note)
+    _report(left_out, redacted, on_note)
     return tuple(sorted(change.path.split("/", 1)[1].removesuffix(SUFFIX) for change in changes))
 
 
@@ -341,7 +341,7 @@ def _says(vault: Vault, name: str, text: str) -> bool:
         return False
 
 
-def _tell(
+def _report(
     left_out: Sequence[tuple[str, str]], redacted: int, on_note: Callable[[str], None]
 ) -> None:  # fmt: skip
     for path, reason in left_out[:_NAMED]:

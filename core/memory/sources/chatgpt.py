@@ -102,8 +102,8 @@ def _content(content: dict[str, Any]) -> str:
     if kind in _UNSPOKEN:
         return ""
     if kind == "user_editable_context":
-        told = [content.get("user_profile"), content.get("user_instructions")]
-        return "\n\n".join(text for text in told if isinstance(text, str) and text.strip())
+        texts = [content.get("user_profile"), content.get("user_instructions")]
+        return "\n\n".join(text for text in texts if isinstance(text, str) and text.strip())
     parts = content.get("parts")
     if isinstance(parts, list):
         return "\n".join(filter(None, (_part(part) for part in islice(parts, MOST_PARTS))))
