@@ -232,6 +232,7 @@ print(json.dumps([model.name, *answers]))
 """
 
 
+@pytest.mark.slow  # half a minute on a CPU
 @pytest.mark.starter
 def test_the_starter_answers_in_form(
     starter_folder: Path, starter_paths: Paths, tmp_path: Path
