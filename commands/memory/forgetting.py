@@ -10,6 +10,7 @@ import typer
 from commands._shared.completion import articles
 from commands._shared.options import JsonOption
 from commands.memory.options import DryRunOption, VaultOption, YesOption, opened
+from core.memory.plain import shortened
 from core.progress import Progress
 
 if TYPE_CHECKING:
@@ -115,11 +116,11 @@ def _confirmed(console: Console, *, purge: bool) -> bool:
 def _plan_lines(plan: ForgetPlan) -> Iterator[str]:
     for file in plan.files:
         yield f"{file.path}{' (the whole file)' if file.after is None else ''}"
-        yield from (f"  - {_cut(text)}" for text in file.removed)
+        yield from (f"  - {shortened(text, _LONGEST)}" for text in file.removed)
     for turn in plan.turns:
         yield f"{turn.source}#{turn.message}"
         if turn.excerpt:
-            yield f"  - {_cut(turn.excerpt)}"
+            yield f"  - {shortened(turn.excerpt, _LONGEST)}"
 
 
 def _report(result: _Result, console: Console) -> None:
@@ -139,8 +140,3 @@ def _as_json(plan: ForgetPlan, result: _Result | None) -> dict[str, Any]:
         "rewritten_commits": purged.commits if purged else None,
         "elsewhere": list(result.elsewhere) if result else [],
     }
-
-
-def _cut(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

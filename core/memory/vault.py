@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Protocol
 from core.errors import NotFound, StoreCorrupt, UsageProblem, VaultMissing
 from core.memory.article import parse
 from core.memory.names import REFERENCE, SUFFIX, checked_name, is_name, name_key
+from core.memory.plain import shortened
 from core.units import format_bytes
 
 if TYPE_CHECKING:
@@ -308,7 +309,7 @@ def _match(wanted: str, pool: Sequence[str]) -> str | None:
 
 
 def _unknown(name: str, pool: Sequence[str]) -> NotFound:
-    shown = name if len(name) <= 80 else f"{name[:79]}…"
+    shown = shortened(name, 80)
     key = name_key(name[:80])
     within = [each for each in pool if key in name_key(each)]
     close = within or difflib.get_close_matches(name[:80], pool[:2000], n=3, cutoff=0.6)

@@ -47,7 +47,7 @@ from core.memory.names import name_key
 from core.memory.sentences import STOPS, split_lines
 from core.memory.stages.normal import USER, is_exclusive, normal_property, normal_subject
 from core.memory.stages.orders import is_injection, is_order
-from core.memory.stages.segment import CONTEXT_CHARACTERS, WINDOW_TOKENS, shown_turn
+from core.memory.stages.segment import CONTEXT_CHARACTERS, WINDOW_TOKENS, cut, shown_turn
 from core.memory.stages.support import (
     evidence_of,
     has_names,
@@ -201,9 +201,7 @@ def _pieces(
         if turn.id not in wanted:
             continue
         if turn.role != "user":
-            text = turn.text
-            cut = text if len(text) <= CONTEXT_CHARACTERS else text[:CONTEXT_CHARACTERS] + "…"
-            yield _Piece(turn=turn, text=cut)
+            yield _Piece(turn=turn, text=cut(turn.text, CONTEXT_CHARACTERS))
         elif not is_echo(turn.text):
             for text in _parts(turn.text, _PART_CHARACTERS):
                 yield _Piece(turn=turn, text=text)
