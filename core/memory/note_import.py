@@ -111,10 +111,10 @@ def import_notes(
         Names of the new articles, sorted.
     """
     left_out = list(found.left_out)
-    names = _names(found.notes, left_out)
+    redact = redactor(vault).redact
+    names = _names(found.notes, left_out, redact)
     library = _Library(found.notes, names)
     taken = {name_key(name): name for name in vault.names().articles}
-    redact = redactor(vault).redact
     changes: list[Change] = []
     redacted = 0
     for note in found.notes:
@@ -130,7 +130,7 @@ def import_notes(
         elif not _says(vault, other, text):
             left_out.append((f"{note.path}{SUFFIX}", f"there is an article {other!r} already"))
     if changes:
-        edit.commit(changes, f"Import {counted(len(changes), 'note')} from {found.folder}")
+        edit.commit(changes, f"Import {counted(len(changes), 'note')} from {redact(found.folder)}")
     _report(left_out, redacted, on_note)
     return tuple(sorted(change.path.split("/", 1)[1].removesuffix(SUFFIX) for change in changes))
 
@@ -200,13 +200,13 @@ def _take(
 
 
 def _names(
-    notes: Sequence[Note], left_out: list[tuple[str, str]]
-) -> dict[PurePosixPath, str]:  # fmt: skip
-    """Give each note the name of an article: twins get the names of their folders."""
+    notes: Sequence[Note], left_out: list[tuple[str, str]], redact: Callable[[str], str]
+) -> dict[PurePosixPath, str]:
+    """Give each note the name of an article, without secrets; twins get their folders' names."""
     names: dict[PurePosixPath, str] = {}
     used: set[str] = set()
     for note in notes:
-        for candidate in _candidates(note.path):
+        for candidate in _candidates(PurePosixPath(*map(redact, note.path.parts))):
             if name_key(candidate) not in used:
                 used.add(name_key(candidate))
                 names[note.path] = candidate

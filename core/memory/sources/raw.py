@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
+from core.memory.redact.redactor import Redactor
 from core.memory.turns import Role, SourceConversation, SourceKind, Turn
 from core.sessions.text import clean
 
@@ -27,6 +28,7 @@ MOST_PARTS = 10_000
 """Parts of one message that are read."""
 _LONGEST_TITLE = 200
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,79}")
+_ANY_VAULT = Redactor(b"")  # to tell whether there is a secret; its placeholders are not used
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,8 +105,11 @@ def dicts(value: object) -> Iterator[dict[str, Any]]:
 
 
 def safe_id(text: str) -> str:
-    """Return an id without whitespace and `#`: the text itself if it is fit, else its hash."""
-    if _SAFE_ID.fullmatch(text):
+    """Return an id without whitespace and `#`: the text itself if it is fit, else its hash.
+
+    A text that a redactor would change is not fit: ids stand in citations.
+    """
+    if _SAFE_ID.fullmatch(text) and _ANY_VAULT.redact(text) == text:
         return text
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 

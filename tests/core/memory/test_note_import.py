@@ -143,3 +143,17 @@ def test_deep_folders_end(tmp_path: Path) -> None:
     assert vault.names().articles == ("y",)
     assert len(said) == 1
     assert "more than 32 folders deep" in said[0]
+
+
+def test_secrets_in_names_of_files_are_replaced(tmp_path: Path) -> None:
+    notes = {
+        "vera.m@example.org.md": "One.\n",
+        "Two.md": "See [[vera.m@example.org]].\n",
+        "vera.m@example.org/Two.md": "Twin.\n",
+    }
+    vault, _ = _import(tmp_path, notes)
+    names = vault.names().articles
+    assert len(names) == 3
+    (name,) = (name for name in names if name.startswith("e-mail "))
+    assert f"See [[{name}|[e-mail " in _text(vault, "Two")
+    assert not any("vera" in name for name in names)

@@ -14,7 +14,7 @@ from core.memory.sources import exports
 from core.memory.sources.chatgpt import read_chatgpt
 from core.memory.sources.claude import read_claude
 from core.memory.sources.exports import read_export
-from core.memory.sources.raw import RawConversation, ReadLog
+from core.memory.sources.raw import RawConversation, ReadLog, safe_id
 from tests.core.memory.sources.making import (
     ROOT,
     chatgpt,
@@ -290,3 +290,11 @@ def test_claims_of_four_gigabytes_are_not_believed(tmp_path: Path) -> None:
         at += 4
     packed.write_bytes(data)
     assert len(_read(packed)[0]) == 1
+
+
+@pytest.mark.parametrize("key", ["sk-" + "proj-" + "a1B2" * 12, "4111" + "1111" * 3])
+def test_ids_that_look_like_secrets_are_hashed(key: str) -> None:
+    """An id stands in every citation."""
+    assert key not in safe_id(key)
+    assert safe_id(key) == safe_id(key)
+    assert safe_id("6f1c0a9b-61d3-4e87-9c4d-0a1b2c3d4e5f") == "6f1c0a9b-61d3-4e87-9c4d-0a1b2c3d4e5f"
