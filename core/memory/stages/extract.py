@@ -23,10 +23,10 @@ Answer:
 - `sentence`: one sentence in the third person, in the user's language, with a full stop.
 
 What is refused, one `Refusal` each: a message that is not a user turn of the question; a quote that
-does not stand in it; an order (`core.memory.stages.orders`), in the sentence or around the quote;
-words that the user pasted (code blocks, block quotes) unless the source is a note; a number or name
-that the user did not write in this conversation; a value that the quote does not have; markup,
-links, more than one line, or too much text. What is already in memory (an echo) is left out and is
+does not stand in it; a question; more than one sentence; an order (`core.memory.stages.orders`), in
+the sentence or around the quote; words that the user pasted (code blocks, block quotes) unless the
+source is a note; a number or name that the user did not write in this conversation; a value that
+the quote does not have; markup, links, more than one line, or too much text. What is already in memory (an echo) is left out and is
 not a refusal. Subjects and properties are brought to one form (`core.memory.stages.normal`); the
 date is that of the turn, not one that the sentence names.
 """
@@ -36,15 +36,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from core.errors import ContextTooLong
 from core.memory.asking import Cancelled, Question
 from core.memory.citation import LONGEST_QUOTE, collapsed, is_quoted
 from core.memory.estimate import estimated_tokens
+from core.memory.ledger import value_key
 from core.memory.names import name_key
-from core.memory.sentences import STOPS, split_lines
+from core.memory.sentences import STOPS, split, split_lines
 from core.memory.stages.normal import USER, is_exclusive, normal_property, normal_subject
 from core.memory.stages.orders import is_injection, is_order
 from core.memory.stages.segment import CONTEXT_CHARACTERS, WINDOW_TOKENS, cut, shown_turn
@@ -74,6 +75,15 @@ _LEAST_PART = 400
 _MARKUP = re.compile(r"\[\[|\]\]|\[\^|\]\(|!\[|<[a-zA-Z/!]|`|https?://|^\s*[#>|]|\*\*|\n")
 _PARAGRAPH = re.compile(r"\n[ \t]*\n")
 _FENCE = re.compile(r"[ \t]{0,3}(```|~~~)")
+_ASKING = re.compile(
+    r"(?:what|who|whom|whose|where|when|why|how|which|do|does|did|can|could|would|should|is|are|was"
+    r"|were|has|have|will|may|wer|was|wo|wann|warum|wie|welche[rs]?|kannst|qui|que|quoi|où|quand"
+    r"|comment|pourquoi|qué|quién|dónde|cuándo|cómo|por qué)\b",
+    re.IGNORECASE,
+)
+_TAG = re.compile(r",[^,]{2,14}[?？]$")
+"""`…, right?`, `…, isn't it?`: states what it asks about."""
+_AROUND = " \"'“”„«»()>*-"
 
 INSTRUCTIONS = (
     "List the facts that the user states about themselves, their people, projects, tools, places, "
@@ -168,13 +178,43 @@ def extract(
             except _KnownAlready:
                 continue
             else:
-                facts.setdefault(fact.id, fact)
+                _keep(fact, facts)
     return tuple(facts.values()), tuple(refusals)
 
 
-def fact_id(*, source: str, message: str, quote: str, subject: str, property_name: str) -> str:
-    """Return a fact's id: the same in every run, 24 hexadecimal digits."""
-    parts = (source, message, collapsed(quote), name_key(subject), property_name)
+def _keep(fact: Fact, facts: dict[str, Fact]) -> None:
+    """Add a fact; a second value in the same words ("German and French") gets an id of its own.
+
+    The first one has no value in its id: a model that words it differently another time must not
+    bring back what the user has deleted.
+    """
+    first = facts.setdefault(fact.id, fact)
+    if first.exclusive or value_key(first.value) == value_key(fact.value):
+        return
+    second = replace(
+        fact,
+        id=fact_id(
+            source=fact.source,
+            message=fact.message,
+            quote=fact.quote,
+            subject=fact.subject,
+            property_name=fact.property,
+            value=fact.value,
+        ),
+    )
+    facts.setdefault(second.id, second)
+
+
+def fact_id(
+    *, source: str, message: str, quote: str, subject: str, property_name: str, value: str = ""
+) -> str:
+    """Return a fact's id: the same in every run, 24 hexadecimal digits.
+
+    `value` is given only where another fact has the same words, subject and property.
+    """
+    parts = [source, message, collapsed(quote), name_key(subject), property_name]
+    if value:
+        parts.append(value_key(value))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
 
@@ -376,7 +416,12 @@ def _sentence(proposed: str) -> str:
     if _MARKUP.search(text):
         raise _Refused("the sentence has markup, a link or a line break")
     text = collapsed(text)
-    return text if text.endswith(tuple(STOPS)) else f"{text}."
+    if text.endswith(("?", "？")):
+        raise _Refused("it is a question, not a fact")
+    text = text if text.endswith(tuple(STOPS)) else f"{text}."
+    if len(split(text)) > 1:
+        raise _Refused("it is more than one sentence")
+    return text
 
 
 def _check_support(
@@ -401,6 +446,8 @@ def _check_words(
     if is_echo(sentence) or is_echo(quote):
         raise _KnownAlready
     places = list(_places(quote, turn.text))
+    if places and all(_is_asked(quote, line) for _, line in places):
+        raise _Refused("it is a question, not a fact")
     if places and all(is_injection(paragraph) or is_order(line) for paragraph, line in places):
         raise _Refused("the quote stands in an order to the assistant")
     own_words = conversation.kind == "note" or is_quoted(quote, without_pasted(turn.text))
@@ -415,6 +462,16 @@ def _places(quote: str, text: str) -> Iterator[tuple[str, str]]:
             continue
         sentences = [part for part in split_lines(paragraph) if is_quoted(quote, part)]
         yield from ((paragraph, part) for part in sentences or [paragraph])
+
+
+def _is_asked(quote: str, sentence: str) -> bool:
+    """Return whether words are a question: all of one, or the beginning with its question word."""
+    plain = collapsed(sentence).strip(_AROUND)
+    if not plain.endswith(("?", "？")):
+        return False
+    if quote.rstrip("?？ ") == plain.rstrip("?？ "):
+        return not _TAG.search(plain)
+    return plain.startswith(quote) and _ASKING.match(quote) is not None
 
 
 def without_pasted(text: str) -> str:
