@@ -26,9 +26,9 @@ What is refused, one `Refusal` each: a message that is not a user turn of the qu
 does not stand in it; a question; more than one sentence; an order (`core.memory.stages.orders`), in
 the sentence or around the quote; words that the user pasted (code blocks, block quotes) unless the
 source is a note; a number or name that the user did not write in this conversation; a value that
-the quote does not have; markup, links, more than one line, or too much text. What is already in memory (an echo) is left out and is
-not a refusal. Subjects and properties are brought to one form (`core.memory.stages.normal`); the
-date is that of the turn, not one that the sentence names.
+the quote does not have; markup, links, more than one line, or too much text. What is already in
+memory (an echo) is left out and is not a refusal. Subjects and properties are brought to one form
+(`core.memory.stages.normal`); the date is that of the turn, not one that the sentence names.
 """
 
 from __future__ import annotations
