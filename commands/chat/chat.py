@@ -188,7 +188,7 @@ class Chat:
         return bool(stopped)
 
     def _result(self, toolbox: Toolbox, call: Call, number: int) -> str | None:
-        """Return what a call results in; None: Ctrl-C has ended it, however long it takes."""
+        """Return the result of a call; None: Ctrl-C ended it."""
         try:
             with self.interrupts.calling(end_program):
                 return toolbox.result(call, number=number)

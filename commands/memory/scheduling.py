@@ -84,7 +84,7 @@ def _valued(options: dict[str, object]) -> Iterator[str]:
 
 
 def _located(option: str, given: Sequence[Path] | None) -> Iterator[str]:
-    """Yield an option for each path, which is made absolute: a service starts elsewhere.
+    """Yield an option for each path, made absolute: a service starts in another folder.
 
     Raises:
         NotFound: there is no such file or folder.

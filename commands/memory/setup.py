@@ -111,7 +111,7 @@ def status(context: typer.Context, vault: VaultOption = None, json: JsonOption =
 
 
 def _waiting(memory: Memory) -> list[str]:
-    """Return the runs that wait for a review; none where git cannot be asked."""
+    """Return the runs that wait for a review; none where git does not work."""
     from core.memory.review import waiting
 
     with suppress(MlxbunError):

@@ -166,7 +166,7 @@ def _page(vault: Vault, path: str) -> tuple[Page | None, Finding | None]:
 
 
 def _touched(git: Git) -> frozenset[str] | None:
-    """Return the paths of files that runs have ever written, with those that they were renamed to.
+    """Return the paths of files that runs have ever written, and the paths after renames.
 
     None: it is not known.
     """

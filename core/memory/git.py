@@ -174,7 +174,7 @@ class Git:
         return done.code == 0
 
     def _refuse_linked_logs(self, name: str) -> None:
-        """Refuse reflogs that are links: git would append names of files, as they are, to anything.
+        """Refuse reflogs that are links: git would append to the file that they lead to.
 
         Raises:
             UsageProblem: one is.

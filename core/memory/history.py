@@ -139,7 +139,7 @@ def history(git: Git, path: str, limit: int = MOST_COMMITS) -> tuple[Version, ..
 
 
 def vault_history(git: Git, limit: int = MOST_COMMITS) -> tuple[Commit, ...]:
-    """Return the commits of the whole vault, the latest first, at most so many."""
+    """Return the latest commits of the whole vault, the latest first."""
     git.require_top_level()
     head = git.head()
     return tuple(_log(git, f"--max-count={limit}", head)) if head else ()

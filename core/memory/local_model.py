@@ -46,7 +46,7 @@ _LEAST_TOKENS = 256
 _TOKENS_FOR_ONE = {"extract": 4, "patch": 2}
 """Tokens of an answer for each token of the data, by stage; 1 for the others, which only choose."""
 _ALIKE = 3
-"""So many items of a list that are alike, and a model only repeats itself."""
+"""Equal items of a list from which on a model only repeats itself."""
 _LEAST_ANSWER = 128
 """Tokens that a prompt must leave for the answer."""
 _POLL_SECONDS = 0.05
@@ -226,7 +226,7 @@ def answer_tokens(question: Question) -> int:
 
 
 def without_repetition(text: str) -> str | None:
-    """Return an answer that was cut off as JSON that is whole, if the model only repeated itself.
+    """Return a cut-off answer as complete JSON, if the model only repeated itself.
 
     Args:
         text: the beginning of an object whose one value is a list of objects.

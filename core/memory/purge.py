@@ -43,7 +43,7 @@ MOST_COMMITS = 100_000
 _SECONDS = 1800.0
 _BATCH = 200  # blobs that are read at once
 _REMOTE = re.compile(r"^[ \t]*\[remote[ \t]+\"([^\"\n]{1,200})\"", re.MULTILINE)
-# What git and editors keep in `.git` of earlier commands; hints of the old commits among it.
+# What git and editors keep in `.git` of earlier commands, which may show old commits.
 _LEFTOVERS = (
     *("logs", "ORIG_HEAD", "FETCH_HEAD", "MERGE_MSG", "SQUASH_MSG", "AUTO_MERGE", "MERGE_RR"),
     *("rr-cache", "lost-found", "ADD_EDIT.patch", "addp-hunk-edit.diff", "fast_import_crash_*"),
@@ -372,7 +372,7 @@ def _remaining(git: Git, plan: ForgetPlan, *, known: AbstractSet[str]) -> tuple[
 
 
 def _files_with(root: Path, needle: Needle) -> Iterator[str]:
-    """Yield the files of a vault that say a text; those that are cleaned do not say it any more.
+    """Yield the files of a vault that still hold a text; cleaned ones no longer do.
 
     Objects of git are left out: what the branch does not reach is gone.
     """

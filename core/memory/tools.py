@@ -51,7 +51,7 @@ class _Parameter:
     kind: Literal["string", "integer"]
     """Its type in JSON."""
     description: str = ""
-    """For the model; empty: the name says it."""
+    """For the model; empty: the name is enough."""
     required: bool = False
     """Whether a call must have it."""
     default: str | int | None = None
@@ -62,7 +62,7 @@ class _Parameter:
     """Largest integer; the smallest is 1."""
 
     def schema(self) -> dict[str, Any]:
-        """Return its JSON Schema: short, because it takes room in every conversation.
+        """Return its JSON Schema, short, because it uses context in every conversation.
 
         Ranges and defaults are left to the check of a call, which says them.
         """

@@ -307,7 +307,7 @@ class _Board:
         return None
 
     def _correct_ends(self, fact: Fact, day: str, others: Sequence[_Line]) -> None:
-        """Set earlier ends: what replaced other values was true before it was thought to be."""
+        """Set earlier end dates: a value that replaced others was true before its first date."""
         for line in others:
             if line.until is not None:
                 self._retire(line, fact, day)

@@ -132,7 +132,7 @@ def _plain_statements(words: list[str], clause: Clause, scope: Scope) -> Iterato
 
 
 _LABEL = re.compile(r"[A-Z][\w-]{1,20}(?: [\w-]{1,20}){0,3}: (?=[A-Z])")
-"""`One more thing: Ana lives in Porto`; what follows is a clause of its own."""
+"""`One more thing: Ana lives in Porto`; the rest is a clause of its own."""
 _SAID = re.compile(
     r"(?P<name>[A-Z][\w-]{1,30}(?: [A-Z][\w-]{1,30})?) "
     r"(?:just )?(?:told (?:me|us)|said|says|mentioned)(?: that)? (?:she|he|they) (?P<rest>.{3,200})"

@@ -45,7 +45,7 @@ BODY = frozenset(
     | {"age", "height", "weight", "surname", "birthday", "number", "address", "job", "hobby"}
     | {"favourite", "favorite", "dream", "plan", "idea", "question", "problem", "opinion"}
 )
-"""What belongs to a person so closely that it is no thing of its own."""
+"""What belongs to a person so closely that it is not a subject of its own."""
 NUMBERS = frozenset(
     {"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven"}
     | {"twelve", "fifteen", "twenty", "thirty", "forty", "fifty", "hundred", "thousand"}

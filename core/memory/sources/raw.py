@@ -105,7 +105,7 @@ def dicts(value: object) -> Iterator[dict[str, Any]]:
 
 
 def safe_id(text: str) -> str:
-    """Return an id without whitespace and `#`: the text itself if it is fit, else its hash.
+    """Return an id without whitespace and `#`: the text itself if it can be one, else its hash.
 
     A text that a redactor would change is not fit: ids stand in citations.
     """

@@ -95,7 +95,7 @@ def is_order(sentence: str) -> bool:
 
 
 def _is_order_from_now_on(sentence: str) -> bool:
-    """Return whether "from now on" gives an order: it comes with no subject."""
+    """Return whether "from now on" gives an order: then it has no subject."""
     found = _FROM_NOW_ON.search(sentence)
     if found is None or _STATEMENT.match(sentence.lstrip("\"'“”„(")):
         return False
