@@ -51,7 +51,7 @@ def forget(
 
     With --source the messages behind it are removed too, from caches and the index, and later runs
     do not bring it back. --purge also removes it from the git history; what remains elsewhere is
-    listed. What would go is shown first, and nothing is removed without a confirmation.
+    listed. The command first shows what it would remove, and asks for confirmation.
     """
     from core.memory.forget import plan_forget
     from core.memory.purge import refuse_purge

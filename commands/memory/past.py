@@ -36,7 +36,7 @@ def history(
     context: typer.Context,
     article: Annotated[
         str | None,
-        typer.Argument(autocompletion=pages, help="An article; without one, the whole vault."),
+        typer.Argument(autocompletion=pages, help="An article; default: the whole vault."),
     ] = None,
     limit: Annotated[
         int, typer.Option("--limit", help="Maximum number of commits to show.", metavar="N")

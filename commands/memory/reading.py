@@ -105,7 +105,7 @@ def read(
 ) -> None:
     """Print an article.
 
-    Through a pipe, these are the bytes of its file.
+    Through a pipe, it prints the bytes of the file.
     """
     session: Session = context.obj
     console = session.console(json=json)

@@ -30,7 +30,7 @@ def review(
     run: Annotated[
         str | None,
         typer.Argument(
-            autocompletion=waiting_runs, help="A run; without one, those that wait are listed."
+            autocompletion=waiting_runs, help="A run; default: list the waiting runs."
         ),
     ] = None,
     accept: Annotated[

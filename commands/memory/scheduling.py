@@ -45,7 +45,7 @@ def schedule(
 ) -> None:
     """Run `memory synthesize` once a day, by launchd, systemd or cron.
 
-    A run that the machine slept through is made up for. It waits while a training or a
+    A run missed during sleep is made up later. It waits while a training or a
     quantization uses the accelerator; `mlxbun memory status` shows how the last one ended. The
     other options are those of `synthesize`, and hold for every run.
     """

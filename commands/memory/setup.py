@@ -40,7 +40,7 @@ def init(
 ) -> None:
     """Set up the vault: its folders, its documentation and its git repository.
 
-    In a vault that exists, it adds what is missing and changes nothing else.
+    In an existing vault, it adds what is missing and changes nothing else.
     """
     from core.memory.opening import vault_root
     from core.memory.setup import setup_vault
@@ -76,7 +76,7 @@ def init(
 
 
 def status(context: typer.Context, vault: VaultOption = None, json: JsonOption = False) -> None:
-    """Show where the vault is, what is in it, and when it was written last."""
+    """Show where the vault is, what it contains, and its schedule."""
     session: Session = context.obj
     console = session.console(json=json)
     from core.memory.reference_pages import is_outdated
@@ -123,7 +123,7 @@ def open_(
     context: typer.Context,
     article: Annotated[
         str | None,
-        typer.Argument(autocompletion=pages, help="An article; without one, the whole vault."),
+        typer.Argument(autocompletion=pages, help="An article; default: the whole vault."),
     ] = None,
     print_: Annotated[
         bool, typer.Option("--print", help="Print the path and open nothing.")
@@ -131,7 +131,7 @@ def open_(
     vault: VaultOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Open the vault, or an article, in Obsidian, else in the program for such files."""
+    """Open the vault or an article in Obsidian, or else in the default program."""
     from commands.memory.opener import open_path
 
     session: Session = context.obj
