@@ -292,7 +292,9 @@ def _amount(report: Progress, speed: float | None) -> str:
 
 
 def _count(number: int, unit: str) -> str:
-    return format_bytes(number) if unit == "bytes" else f"{number} {unit}"
+    if unit == "bytes":
+        return format_bytes(number)
+    return f"{number} {unit.removesuffix('s') if number == 1 else unit}"
 
 
 def _plain(value: Any) -> Any:

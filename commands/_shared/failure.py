@@ -46,7 +46,7 @@ MEANINGS: dict[int, str] = {
     7: "model files that are missing, broken or of another kind",
     8: "the engine could not answer",
     9: "the engine was lost: start it again",
-    10: "the same work is under way already",
+    10: "the same work is under way already, or files changed meanwhile",
     11: "a model measures worse than its limits, or other than its table claims",
     130: "interrupted by Ctrl-C",
     141: "the reader of the output went away before its end",

@@ -29,9 +29,7 @@ def review(
     context: typer.Context,
     run: Annotated[
         str | None,
-        typer.Argument(
-            autocompletion=waiting_runs, help="A run; default: list the waiting runs."
-        ),
+        typer.Argument(autocompletion=waiting_runs, help="A run; default: list the waiting runs."),
     ] = None,
     accept: Annotated[
         str | None,

@@ -2,14 +2,15 @@
 
 What is forgotten is a text (its words in a row, without case) or an article (its name, as the
 target of links). Whole sentences are removed, with the footnotes that only they use; so are
-sentences that cite a quotation with these words, lines of an infobox, and entries on a Talk page.
-Where only the words can be removed (a heading, code), `[…]` takes their place. Cleaning a page
-twice changes nothing more.
+sentences that cite a quotation with these words, lines of an infobox (also one with the value that
+a removed sentence states), and entries on a Talk page. Where only the words can be removed (a
+heading, code), `[…]` takes their place. Cleaning a page twice changes nothing more.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -89,6 +90,7 @@ def clean_article(text: str, needle: Needle) -> Cleaned:
         return Cleaned(text=text)
     removed: list[str] = []
     citations: list[Citation] = []
+    stated: defaultdict[str, str] = defaultdict(str)  # by property: the words that state it
     article = parse(text)
     hits = [each for each in sentences(article) if _is_hit(each, article, needle)]
     if len(hits) > MOST_SENTENCES:
@@ -98,13 +100,17 @@ def clean_article(text: str, needle: Needle) -> Cleaned:
         )
     for sentence in hits:
         removed.append(sentence.text)
-        citations += _citations(sentence, article)
+        found = _citations(sentence, article)
+        citations += found
+        for each in found:
+            if each.property:
+                stated[name_key(each.property)] += f"{sentence.text}\n{each.quote}\n"
     text = remove_sentences(text, hits)
     for note in parse(text).footnotes:  # that nothing cites
         if needle.is_in(note.text):
             removed.append(note.text)
             text = remove_footnote(text, note.label)
-    text, lines = _without_infobox_lines(text, needle)
+    text, lines = _without_infobox_lines(text, needle, stated)
     text, rest = _without_words(text, needle)
     return Cleaned(
         text=text,
@@ -175,14 +181,31 @@ def _citations(sentence: Sentence, article: Article) -> list[Citation]:
     return [each for each in found if each is not None]
 
 
-def _without_infobox_lines(text: str, needle: Needle) -> tuple[str, list[str]]:
+def _without_infobox_lines(
+    text: str, needle: Needle, stated: dict[str, str]
+) -> tuple[str, list[str]]:
     box = parse(text).infobox
     if box is None:
         return text, []
+
+    def stays(line: str) -> bool:
+        return line.lstrip().startswith("`") or not (needle.is_in(line) or _is_said(line, stated))
+
     lines = text[box.start : box.stop].splitlines(keepends=True)
-    kept = [line for line in lines if line.lstrip().startswith("`") or not needle.is_in(line)]
+    kept = [line for line in lines if stays(line)]
     gone = [line.strip() for line in lines if line not in kept]
     return text[: box.start] + "".join(kept) + text[box.stop :], gone
+
+
+def _is_said(line: str, stated: dict[str, str]) -> bool:
+    """Return whether removed words state the property of an infobox line with this value.
+
+    Of several lines with one name, the first counts: it is taken out of `stated`.
+    """
+    name, _, value = line.partition(":")
+    said = stated.pop(name_key(name), "")
+    is_text = len(value) <= _LONGEST and bool(words(value))
+    return is_text and Needle(value).is_in(said)
 
 
 def _without_words(text: str, needle: Needle) -> tuple[str, list[str]]:

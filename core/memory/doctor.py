@@ -55,6 +55,10 @@ if TYPE_CHECKING:
             """Return all of them."""
             ...
 
+        def is_forgotten(self, source_id: str, message: str) -> bool:
+            """Return whether the user has had a message forgotten."""
+            ...
+
 
 __all__ = ["Finding", "examine", "is_sound"]
 _FILE_ADDRESS = re.compile(r"\]\(<?(file:[^\s()<>]{1,1000})", re.IGNORECASE)
@@ -304,7 +308,16 @@ def _quotes(articles: dict[str, _Read], store: HasConversations | None) -> Itera
         conversation = store.get(source) if store is not None else None
         texts = {turn.id: turn.text for turn in conversation.turns} if conversation else {}
         for path, citation, line in cited:
-            yield from _quote(path, citation, line, texts, known=conversation is not None)
+            gone = citation.message not in texts
+            if gone and store and store.is_forgotten(citation.source, citation.message):
+                yield _forgotten(path, citation, line)
+            else:
+                yield from _quote(path, citation, line, texts, known=conversation is not None)
+
+
+def _forgotten(path: str, citation: Citation, line: int) -> Finding:
+    message = f"The quote was not checked: its message in {_short(citation.source)} is forgotten."
+    return Finding(kind="unchecked-quotes", severity="note", path=path, line=line, message=message)
 
 
 def _quote(

@@ -271,6 +271,11 @@ class ConversationStore:
         }
         return frozenset(names[name] for name in self.forgotten("turn", list(names)))
 
+    def is_forgotten(self, source_id: str, message: str) -> bool:
+        """Return whether a turn of a conversation is forgotten, whether or not it is stored."""
+        name = turn_name(source_id, source_id.partition(":")[0], message)
+        return bool(self.forgotten("turn", [name]))
+
     def file_state(self, file: str) -> str | None:
         """Return what `remember_file` was given for a file; None: never."""
 

@@ -293,3 +293,10 @@ def test_a_reader_that_goes_away_in_the_middle_is_noticed() -> None:
     with pytest.raises(ReaderGone):
         pipe.console.text("x" * 1_000_000)
     reader.join(30)
+
+
+def test_progress_of_one_thing_counts_it_in_the_singular() -> None:
+    sink = Sink()
+    with sink.console.progress() as show:
+        show(Progress(task="ingest", done=1, total=1, unit="items"))
+    assert sink.err.getvalue() == "ingest: 100% of 1 item\n"

@@ -371,3 +371,14 @@ def test_a_schedule_keeps_the_options_of_a_run(desk: Desk, tmp_path: Path) -> No
 def test_a_commit_that_is_none_is_refused_in_the_words_of_the_shell(desk: Desk) -> None:
     done = desk.run("diff", "Ana", "HEAD", code=2)
     assert done.stderr.startswith("mlxbun: COMMIT must be 4 to 40 hexadecimal digits, not 'HEAD'.")
+
+
+def test_a_quote_from_a_forgotten_message_is_a_note(desk: Desk) -> None:
+    """`forget --source` takes the whole message, and leaves what else was written from it."""
+    desk.run("synthesize", "--model", "rules")
+    desk.run("forget", "Bluebird", "--source", "--yes")
+    assert "Lyon" in desk.run("read", "User").stdout  # from the same message
+    found = desk.json("doctor", "--strict")
+    assert {(each["kind"], each["severity"]) for each in found["findings"]} == {
+        ("unchecked-quotes", "note")
+    }

@@ -41,6 +41,9 @@ class Store:
         )
         return SourceConversation(id="chatgpt:1", kind="chatgpt", title="", turns=turns, digest="0")
 
+    def is_forgotten(self, source_id: str, message: str) -> bool:
+        return False
+
     def conversations(self) -> Sequence[object]:
         return self.texts
 

@@ -32,6 +32,20 @@ def test_a_sentence_goes_with_its_footnote() -> None:
     assert parse(cleaned.text).title == "Ada Lovelace"
 
 
+def test_the_infobox_does_not_keep_what_a_removed_sentence_says() -> None:
+    text = (
+        "# User\n\n```info\nkind: person\nhome city: [[Kraków]]\nteam: Kraków Optics\n```\n\n"
+        "The user moved to Kraków.[^1] The user likes tea.[^2]\n\n## References\n\n"
+        "[^1]: chatgpt:1#m1 (2025-04-02) [User · home city]: I moved to Kraków\n"
+        "[^2]: chatgpt:1#m2 (2025-04-02) [User · likes]: I like tea\n"
+    )
+    cleaned = clean_article(text, Needle("The user moved to Kraków."))
+    assert "home city" not in cleaned.text
+    assert "team: Kraków Optics" in cleaned.text  # another property
+    assert "The user likes tea." in cleaned.text
+    assert cleaned.removed == ("The user moved to Kraków.", "home city: [[Kraków]]")
+
+
 def test_a_sentence_that_cites_the_words_goes_too() -> None:
     cleaned = clean_article(ADA_TEXT, Needle("write programs"))
     assert "tea" not in cleaned.text
