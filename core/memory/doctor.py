@@ -316,7 +316,8 @@ def _quotes(articles: dict[str, _Read], store: HasConversations | None) -> Itera
 
 
 def _forgotten(path: str, citation: Citation, line: int) -> Finding:
-    message = f"The quote was not checked: its message in {_short(citation.source)} is forgotten."
+    where = shortened(citation.source, 100)
+    message = f"The quote was not checked: its message in {where} is forgotten."
     return Finding(kind="unchecked-quotes", severity="note", path=path, line=line, message=message)
 
 
