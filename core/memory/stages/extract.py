@@ -34,29 +34,28 @@ memory (an echo) is left out and is not a refusal. Subjects and properties are b
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from core.errors import ContextTooLong
 from core.memory.asking import Cancelled, Question
-from core.memory.citation import LONGEST_QUOTE, collapsed, is_quoted
+from core.memory.citation import collapsed
 from core.memory.estimate import estimated_tokens
 from core.memory.ledger import value_key
 from core.memory.names import name_key
-from core.memory.sentences import STOPS, split, split_lines
-from core.memory.stages.normal import USER, is_exclusive, normal_property, normal_subject
-from core.memory.stages.orders import is_injection, is_order
+from core.memory.stages.normal import is_exclusive, normal_property, normal_subject
 from core.memory.stages.segment import CONTEXT_CHARACTERS, WINDOW_TOKENS, cut, shown_turn
-from core.memory.stages.support import (
-    evidence_of,
-    has_names,
-    shares_word,
-    states_value,
-    unsupported_name,
-)
 from core.memory.stages.types import EntityKind, Fact, Passage, Refusal
+from core.memory.stages.wording import (
+    IsEcho,
+    KnownAlready,
+    Refused,
+    check_support,
+    check_words,
+    quote_of,
+    sentence_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -66,25 +65,10 @@ if TYPE_CHECKING:
 
 MOST_FACTS = 24
 """Facts of one answer at most."""
-LONGEST_SENTENCE = 300
-"""Characters of a fact's sentence at most."""
 LONGEST_VALUE = 120
 """Characters of a fact's value at most."""
 _PART_CHARACTERS = 4_000
 _LEAST_PART = 400
-_MARKUP = re.compile(r"\[\[|\]\]|\[\^|\]\(|!\[|<[a-zA-Z/!]|`|https?://|^\s*[#>|]|\*\*|\n")
-_PARAGRAPH = re.compile(r"\n[ \t]*\n")
-_FENCE = re.compile(r"[ \t]{0,3}(```|~~~)")
-_ASKING = re.compile(
-    r"(?:what|who|whom|whose|where|when|why|how|which|do|does|did|can|could|would|should|is|are|was"
-    r"|were|has|have|will|may|wer|was|wo|wann|warum|wie|welche[rs]?|kannst|qui|que|quoi|où|quand"
-    r"|comment|pourquoi|qué|quién|dónde|cuándo|cómo|por qué)\b",
-    re.IGNORECASE,
-)
-_TAG = re.compile(r",[^,]{2,14}[?？]$")
-"""`…, right?`, `…, isn't it?`: states what it asks about."""
-_AROUND = " \"'“”„«»()>*-"
-
 INSTRUCTIONS = (
     "List the facts that the user states about themselves, their people, projects, tools, places, "
     "plans and decisions, and that are worth remembering for months. Only user turns count; the "
@@ -125,8 +109,6 @@ SCHEMA: dict[str, Any] = {
     "required": ["facts"],
     "additionalProperties": False,
 }
-IsEcho = Callable[[str], bool]
-"""Takes a text and returns whether it came out of memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,14 +117,6 @@ class _Piece:
 
     turn: Turn
     text: str
-
-
-class _Refused(Exception):
-    """A proposal breaks a rule; the message says which."""
-
-
-class _KnownAlready(Exception):
-    """A proposal repeats what is in memory; there is nothing to refuse and nothing to add."""
 
 
 def extract(
@@ -173,9 +147,9 @@ def extract(
         for proposal in _proposals(group, passage, conversation, model, cancelled, refusals):
             try:
                 fact = _checked(proposal, group, conversation, is_echo)
-            except _Refused as problem:
+            except Refused as problem:
                 refusals.append(_refusal(conversation, str(problem), proposal))
-            except _KnownAlready:
+            except KnownAlready:
                 continue
             else:
                 _keep(fact, facts)
@@ -343,21 +317,21 @@ def _checked(
     """Return a proposal as a fact.
 
     Raises:
-        _Refused: it breaks a rule.
-        _KnownAlready: it came out of memory.
+        Refused: it breaks a rule.
+        KnownAlready: it came out of memory.
     """
     texts = _texts(proposal)
     turn = _user_turn(texts["message"], group)
-    quote = _quote(texts["quote"], turn.text)
+    quote = quote_of(texts["quote"], turn.text)
     subject, name = normal_subject(texts["subject"]), normal_property(texts["property"])
     if not subject or not name:
-        raise _Refused("the subject or the property is empty or too long")
-    sentence = _sentence(texts["sentence"])
+        raise Refused("the subject or the property is empty or too long")
+    sentence = sentence_of(texts["sentence"])
     value = collapsed(texts["value"])
     if not value or len(value) > LONGEST_VALUE:
-        raise _Refused("the value is empty or too long")
-    _check_support(sentence, quote, subject, value, conversation)
-    _check_words(sentence, quote, turn, conversation, is_echo)
+        raise Refused("the value is empty or too long")
+    check_support(sentence, quote, subject, value, conversation)
+    check_words(sentence, quote, turn, conversation, is_echo)
     identity = fact_id(
         source=conversation.id, message=turn.id, quote=quote, subject=subject, property_name=name
     )
@@ -379,10 +353,10 @@ def _checked(
 
 def _texts(proposal: Any) -> Mapping[str, str]:
     if not isinstance(proposal, dict):
-        raise _Refused("a fact is not an object")
+        raise Refused("a fact is not an object")
     for key in ("message", "quote", "subject", "property", "value", "sentence"):
         if not isinstance(proposal.get(key), str):
-            raise _Refused(f"a fact has no {key}")
+            raise Refused(f"a fact has no {key}")
     return proposal
 
 
@@ -390,100 +364,6 @@ def _user_turn(message: str, group: Sequence[_Piece]) -> Turn:
     for piece in group:
         if piece.turn.id == message:
             if piece.turn.role != "user":
-                raise _Refused("the message is not one of the user's")
+                raise Refused("the message is not one of the user's")
             return piece.turn
-    raise _Refused("the message is not among those in the question")
-
-
-def _quote(proposed: str, text: str) -> str:
-    """Return the words as they stand in the turn, though the model may have changed their case."""
-    quote = collapsed(proposed).strip('"“”„«»')
-    if not quote or len(quote) > LONGEST_QUOTE:
-        raise _Refused("the quote is empty or too long")
-    if is_quoted(quote, text):
-        return quote
-    plain = collapsed(text)
-    at = plain.lower().find(quote.lower())
-    if at < 0 or len(plain.lower()) != len(plain):
-        raise _Refused("the quote does not stand in the message")
-    return plain[at : at + len(quote)]
-
-
-def _sentence(proposed: str) -> str:
-    text = proposed.strip()
-    if not text or len(text) > LONGEST_SENTENCE:
-        raise _Refused("the sentence is empty or too long")
-    if _MARKUP.search(text):
-        raise _Refused("the sentence has markup, a link or a line break")
-    text = collapsed(text)
-    if text.endswith(("?", "？")):
-        raise _Refused("it is a question, not a fact")
-    text = text if text.endswith(tuple(STOPS)) else f"{text}."
-    if len(split(text)) > 1:
-        raise _Refused("it is more than one sentence")
-    return text
-
-
-def _check_support(
-    sentence: str, quote: str, subject: str, value: str, conversation: SourceConversation
-) -> None:
-    wrote = "\n".join(turn.text for turn in conversation.turns if turn.role == "user")
-    said = sentence if subject == USER else f"{sentence} {subject}"
-    strange = unsupported_name(said, evidence_of(wrote))
-    if strange is not None:
-        raise _Refused(f"“{strange}” does not stand in the user's words")
-    if not states_value(quote, value):
-        raise _Refused("the quote does not have the value")
-    if not has_names(value) and not shares_word(quote, f"{sentence} {value}"):
-        raise _Refused("the quote and the sentence have no word in common")
-
-
-def _check_words(
-    sentence: str, quote: str, turn: Turn, conversation: SourceConversation, is_echo: IsEcho
-) -> None:
-    if is_order(sentence) or is_order(quote):
-        raise _Refused("it is an order, not a fact")
-    if is_echo(sentence) or is_echo(quote):
-        raise _KnownAlready
-    places = list(_places(quote, turn.text))
-    if places and all(_is_asked(quote, line) for _, line in places):
-        raise _Refused("it is a question, not a fact")
-    if places and all(is_injection(paragraph) or is_order(line) for paragraph, line in places):
-        raise _Refused("the quote stands in an order to the assistant")
-    own_words = conversation.kind == "note" or is_quoted(quote, without_pasted(turn.text))
-    if not own_words:
-        raise _Refused("the quote stands in a code block or a block quote")
-
-
-def _places(quote: str, text: str) -> Iterator[tuple[str, str]]:
-    """Yield the paragraphs of a text that have the quote, with the sentences that do."""
-    for paragraph in _PARAGRAPH.split(text):
-        if not is_quoted(quote, paragraph):
-            continue
-        sentences = [part for part in split_lines(paragraph) if is_quoted(quote, part)]
-        yield from ((paragraph, part) for part in sentences or [paragraph])
-
-
-def _is_asked(quote: str, sentence: str) -> bool:
-    """Return whether words are a question: all of one, or the beginning with its question word."""
-    plain = collapsed(sentence).strip(_AROUND)
-    if not plain.endswith(("?", "？")):
-        return False
-    if quote.rstrip("?？ ") == plain.rstrip("?？ "):
-        return not _TAG.search(plain)
-    return plain.startswith(quote) and _ASKING.match(quote) is not None
-
-
-def without_pasted(text: str) -> str:
-    """Return a Markdown text without its fenced code blocks and block quotes."""
-    kept: list[str] = []
-    fence = ""
-    for line in text.split("\n"):
-        mark = _FENCE.match(line)
-        if fence:
-            fence = "" if mark and mark[1] == fence else fence
-        elif mark:
-            fence = mark[1]
-        elif not line.lstrip(" ").startswith(">"):
-            kept.append(line)
-    return "\n".join(kept)
+    raise Refused("the message is not among those in the question")

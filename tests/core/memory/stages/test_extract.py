@@ -8,8 +8,9 @@ import pytest
 
 from core.errors import ContextTooLong
 from core.memory.asking import Question
-from core.memory.stages.extract import LONGEST_SENTENCE, MOST_FACTS, extract, without_pasted
+from core.memory.stages.extract import MOST_FACTS, extract
 from core.memory.stages.types import Fact, Refusal
+from core.memory.stages.wording import LONGEST_SENTENCE, without_pasted
 from core.memory.turns import SourceConversation
 from tests.core.memory.scripted import ScriptedModel, conversation, fact, never, whole
 
