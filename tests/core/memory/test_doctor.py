@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from core.memory import doctor
 from core.memory.doctor import Finding, examine, is_sound
 from core.memory.finding import MOST_ALIKE
 from core.memory.git import Git
+from core.memory.origins import Origin
 from core.memory.setup import setup_vault
 from core.memory.turns import SourceConversation, Turn
 from core.memory.vault import Vault, open_vault
@@ -304,3 +306,31 @@ def test_nothing_is_changed(vault: Vault) -> None:
     _examine(vault)
     assert Git(vault.root).head() == head
     assert (vault.root / "articles" / "Ada.md").read_text() == "[[Nowhere]]\n"
+
+
+def test_a_claim_in_an_article_that_was_renamed(vault: Vault) -> None:
+    _run(vault, "articles/Port.md", "# Port\n\nIt is big.[^1]\n\nIt is wet.[^1]\n")
+    text = (vault.root / "articles" / "Port.md").read_text()
+    (vault.root / "articles" / "Port.md").unlink()
+    _write(vault, {"articles/Harbour.md": text})
+    _record(vault)
+    _write(vault, {"articles/Harbour.md": text.replace("wet.[^1]", "wet.")})
+    assert ("uncited-claim", "articles/Harbour.md", 5) in _found(vault)
+
+
+def test_histories_are_read_only_where_a_run_has_written(
+    vault: Vault, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise a large vault costs several git commands for each article."""
+    asked: list[str] = []
+
+    def look(_git: Git, path: str, sentences: Sequence[str]) -> tuple[Origin, ...]:
+        asked.append(path)
+        return tuple(Origin(commit=None, certain=True) for _ in sentences)
+
+    monkeypatch.setattr(doctor, "origins", look)
+    _examine(vault)
+    assert asked == []
+    _run(vault, "articles/Ada.md", ADA + "\nNew.\n")
+    _examine(vault)
+    assert asked == ["articles/Ada.md"]
