@@ -36,8 +36,8 @@ _CLAUSE = re.compile(
     r"|(?:, (?:and |but |so )?| and | but | so )"
     r"(?=[A-Z][\w'-]+(?: [A-Z][\w'-]+)? (?:is|has|was|will|[a-z]+s)\b)|(?i:, (?=" + _PRONOUN + "))"
     # two statements with a comma between them
-    r"|(?i:, (?:and |but )?(?=(?:the|my|our) [\w-]{2,20}(?: [\w-]{2,20})? (?:is|are|was|were|has|runs"
-    r"|costs|lives|works|meets|uses)\b))"
+    r"|(?i:, (?:and |but )?(?=(?:the|my|our) [\w-]{2,20}(?: [\w-]{2,20})? (?:is|are|was|were|has"
+    r"|runs|costs|lives|works|meets|uses)\b))"
 )
 _FINAL = " .!?,;:…。！？"
 _LONGEST_SENTENCE = 400

@@ -153,7 +153,7 @@ def _own_thing(subject: Subject, words: list[str], scope: Scope) -> Subject:
         if not is_placed:
             return subject
     scope.thing = noun
-    return Subject(name=noun, shown=subject.shown, kind="thing")
+    return Subject(name=noun, shown=f"the user's {noun}", kind="thing")
 
 
 def _from_pronoun(words: list[str]) -> list[str]:
@@ -394,6 +394,6 @@ def _is_exclusive(name: str, value: str, subject: Subject, *, known: bool) -> bo
     """
     if known or name in _HUMAN or name in (subject.prefix, "schedule"):
         return True
-    first = name.split()[0]
+    first = name.split(maxsplit=1)[0]
     has_number = any(sign.isdigit() for sign in value)
     return name.startswith("number of ") or name in _PLACES or (first in _MEASURES and has_number)
