@@ -73,10 +73,19 @@ class Memory:
     @cached_property
     def store(self) -> ConversationStore:
         """The conversations that were ingested for it."""
+        return self.store_in(self.folder, on_note=self.on_note)
+
+    def store_in(self, folder: Path, *, on_note: Callable[[str], None]) -> ConversationStore:
+        """Return the conversations that lie in a folder, for this vault."""
         from core.memory.redact.key import vault_key
         from core.memory.store import ConversationStore
 
-        return ConversationStore(self.folder, key=vault_key(self.root), on_note=self.on_note)
+        return ConversationStore(
+            folder,
+            key=vault_key(self.root),
+            marks=private_folder(self.root) / "forgotten",
+            on_note=on_note,
+        )
 
     def path_of(self, name: str) -> str:
         """Return the path of a page, relative to the vault; also of one that was deleted.

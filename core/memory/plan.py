@@ -12,7 +12,6 @@ from urllib.parse import quote
 from core.figures import FigureStore
 from core.memory.asking import RULES, Cancelled
 from core.memory.events import Note, SynthesisSummary
-from core.memory.redact.key import vault_key
 from core.memory.stages.ingest import ingest
 from core.memory.store import ConversationStore
 from core.units import counted
@@ -73,7 +72,7 @@ def _copied_store(memory: Memory, folder: Path) -> ConversationStore:
     if there.is_file():
         with _opened(there, "ro") as original, _opened(folder / there.name, "rwc") as copy:
             original.backup(copy)
-    return ConversationStore(folder, key=vault_key(memory.root), on_note=lambda _note: None)
+    return memory.store_in(folder, on_note=lambda _note: None)
 
 
 def _opened(path: Path, mode: str) -> closing[sqlite3.Connection]:

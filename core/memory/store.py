@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from core.database import Database
 from core.memory.estimate import estimated_tokens
+from core.memory.forgotten import ForgottenMarks
 from core.memory.redact.key import keyed
 from core.memory.sources.raw import digest_of
 from core.memory.turns import SourceConversation, Turn
@@ -41,9 +42,6 @@ _MIGRATIONS = (
         "CREATE INDEX turns_by_id ON turns (id)",
         """CREATE TABLE files (
             file TEXT PRIMARY KEY, state TEXT NOT NULL
-        ) STRICT, WITHOUT ROWID""",
-        """CREATE TABLE forgotten (
-            mark TEXT PRIMARY KEY, what TEXT NOT NULL
         ) STRICT, WITHOUT ROWID""",
     ),
 )
@@ -76,15 +74,19 @@ class ConversationHead:
 class ConversationStore:
     """The conversations of one vault. Safe in any thread and beside any number of processes."""
 
-    def __init__(self, folder: Path, *, key: bytes, on_note: Callable[[str], None]) -> None:
-        """Name the file; nothing is opened or made yet.
+    def __init__(
+        self, folder: Path, *, key: bytes, marks: Path, on_note: Callable[[str], None]
+    ) -> None:
+        """Name the files; nothing is opened or made yet.
 
         Args:
             folder: what memory keeps of this vault outside of it.
             key: the vault's secret (`core.memory.redact.key`).
+            marks: the file that lists what is forgotten (`core.memory.forgotten`).
             on_note: called with one sentence when a damaged file is left out or moved aside.
         """
         self._key = key
+        self._marks = ForgottenMarks(marks)
         self._database = Database(
             folder / "conversations.db",
             name="The store of conversations",
@@ -149,7 +151,7 @@ class ConversationStore:
     def _add(
         self, connection: sqlite3.Connection, conversation: SourceConversation, origin: str
     ) -> Outcome:
-        if self._marked(connection, [self.mark("source", conversation.id)]):
+        if self._marks.known([self.mark("source", conversation.id)]):
             return "forgotten"
         last = max((turn.at for turn in conversation.turns if turn.at), default=None)
         sql = "SELECT digest, origin, last FROM conversations WHERE id = ?"
@@ -250,18 +252,12 @@ class ConversationStore:
             what: their kind: `source` (an id), `turn` (`turn_name`), or `words` (of a sentence).
             texts: kept as keyed hashes only.
         """
-        rows = [(self.mark(what, text), what) for text in texts]
-        sql = "INSERT OR IGNORE INTO forgotten VALUES (?, ?)"
-        self._database.write(lambda connection: connection.executemany(sql, rows) and None)
+        self._marks.add(self.mark(what, text) for text in texts)
 
     def forgotten(self, what: str, texts: Sequence[str]) -> frozenset[str]:
         """Return those of some texts that are marked as forgotten."""
         by_mark = {self.mark(what, text): text for text in texts}
-        found = self._database.read(
-            lambda connection: frozenset(self._marked(connection, list(by_mark))),
-            otherwise=frozenset[str](),
-        )
-        return frozenset(by_mark[mark] for mark in found)
+        return frozenset(by_mark[mark] for mark in self._marks.known(by_mark))
 
     def forgotten_turns(self, conversation: SourceConversation) -> frozenset[str]:
         """Return the ids of its turns that are forgotten, here or in what they were copied from."""
@@ -297,14 +293,6 @@ class ConversationStore:
         return self._database.read(
             lambda connection: tuple(_head(row) for row in connection.execute(sql)), otherwise=()
         )
-
-    @staticmethod
-    def _marked(connection: sqlite3.Connection, marks: Sequence[str]) -> set[str]:
-        found: set[str] = set()
-        for part in _parts(marks):
-            sql = f"SELECT mark FROM forgotten WHERE mark IN ({','.join('?' * len(part))})"
-            found.update(row[0] for row in connection.execute(sql, part))
-        return found
 
 
 def turn_name(source_id: str, kind: str, turn: str) -> str:

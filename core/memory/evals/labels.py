@@ -2,8 +2,8 @@
 
 `corpus/project.json` holds 30 conversations on an invented project, `corpus/other.json` ten on
 other things, and `corpus/unseen.json` ten more, written by someone who had not read the rule-based
-extractor, and after it was finished. A name in double braces stands for a secret: it is put
-together when the file is read, so that no scanner mistakes the corpus for a leak.
+extractor, after it was finished. A name in double braces stands for a secret: it is put together
+when the file is read, so that no scanner mistakes the corpus for a leak.
 """
 
 from __future__ import annotations

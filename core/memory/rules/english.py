@@ -153,7 +153,7 @@ def _own_thing(subject: Subject, words: list[str], scope: Scope) -> Subject:
         if not is_placed:
             return subject
     scope.thing = noun
-    return Subject(name=noun, shown=subject.shown, kind="thing")
+    return Subject(name=noun, shown=f"the user's {noun}", kind="thing")
 
 
 def _from_pronoun(words: list[str]) -> list[str]:

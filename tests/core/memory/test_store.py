@@ -35,7 +35,12 @@ def conversation(
 
 @pytest.fixture
 def store(tmp_path: Path) -> ConversationStore:
-    return ConversationStore(tmp_path / "memory" / "vault", key=b"k" * 32, on_note=pytest.fail)
+    return ConversationStore(
+        tmp_path / "memory" / "vault",
+        key=b"k" * 32,
+        marks=tmp_path / "forgotten",
+        on_note=pytest.fail,
+    )
 
 
 def test_what_is_added_can_be_read_again(store: ConversationStore) -> None:
