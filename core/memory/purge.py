@@ -223,9 +223,8 @@ class _Rewriting:
         message = self._message(message)
         yield b"commit refs/mlxbun/purge\nmark :%d\n" % marks[commit]
         for person in (fields[b"author"][0], fields[b"committer"][0]):
-            shown = person.rpartition(b"> ")[0].decode(errors="replace") + ">"
-            if self._says(shown):
-                self._authors.add(shown)
+            if self._says(who := person.rpartition(b"> ")[0].decode(errors="replace") + ">"):
+                self._authors.add(who)
         yield b"author %s\ncommitter %s\n" % (fields[b"author"][0], fields[b"committer"][0])
         if b"encoding" in fields:
             yield b"encoding %s\n" % fields[b"encoding"][0]
