@@ -45,6 +45,17 @@ def format_count(count: float) -> str:
     raise AssertionError("unreachable: T is the last unit")
 
 
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun: `1 note`, `2,000 notes`.
+
+    Args:
+        number: how many.
+        one: the noun in the singular.
+        many: in the plural; None: with an `s`.
+    """
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
 def format_seconds(seconds: float) -> str:
     """Return a duration: `340 ms`, `4.2 s`, `3 min 20 s`, `2 h 5 min`."""
     if seconds < 1:

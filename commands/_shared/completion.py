@@ -451,6 +451,7 @@ def memory_eval_models(ctx: Tab, incomplete: str) -> Iterator[Candidate]:
 def memory_parts() -> Iterator[Candidate]:
     """Yield the parts of the corpus of `memory eval`."""
     yield "project", "An invented project over several months."
+    yield "other", "Conversations about other things."
     yield "unseen", "Conversations for which no rules were written."
 
 

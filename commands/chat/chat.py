@@ -146,7 +146,7 @@ class Chat:
         use = toolbox.use if toolbox else ToolUse()
         request = GenerationRequest(
             prompt=ChatPrompt(
-                messages=conversation.prompt(), tools=toolbox.told if toolbox else ()
+                messages=conversation.prompt(), tools=toolbox.declared if toolbox else ()
             ),
             sampling=SamplingParams(temperature=self.temperature),
             tools=use if may_call else replace(use, mode="none"),
@@ -188,7 +188,7 @@ class Chat:
         return bool(stopped)
 
     def _result(self, toolbox: Toolbox, call: Call, number: int) -> str | None:
-        """Return what a call results in; None: Ctrl-C has ended it, however long it takes."""
+        """Return the result of a call; None: Ctrl-C ended it."""
         try:
             with self.interrupts.calling(end_program):
                 return toolbox.result(call, number=number)
@@ -210,8 +210,8 @@ class Chat:
 
     def _tell_program(self, call: Call, result: str) -> None:
         if self.console.json_mode:
-            told = {"name": call.name, "arguments": call.arguments, "result": result}
-            self.console.event({"event": "tool_call", **told})
+            made = {"name": call.name, "arguments": call.arguments, "result": result}
+            self.console.event({"event": "tool_call", **made})
 
     def _conclude(self, answer: Answer) -> None:
         if answer.text or answer.failure is None:

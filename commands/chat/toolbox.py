@@ -23,13 +23,13 @@ class Toolbox:
     """The tools of a chat.
 
     Attributes:
-        told: the tools as the chat template takes them.
+        declared: the tools as the chat template takes them.
         use: the same for the engine, which reads calls out of answers.
     """
 
     def __init__(self, tools: MemoryTools) -> None:
         self._tools = tools
-        self.told: tuple[dict[str, Any], ...] = tuple(
+        self.declared: tuple[dict[str, Any], ...] = tuple(
             {
                 "type": "function",
                 "function": {

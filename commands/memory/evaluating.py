@@ -79,11 +79,11 @@ def evaluate(
             )
         except Cancelled:
             raise KeyboardInterrupt from None
-    told = report.as_json() | {"vault": report.vault if keep else None}
+    body = report.as_json() | {"vault": report.vault if keep else None}
     if json:
-        console.event({"event": "done", **told})
+        console.event({"event": "done", **body})
     else:
-        console.record({name.replace("_", " "): _shown(value) for name, value in told.items()})
+        console.record({name.replace("_", " "): _shown(value) for name, value in body.items()})
 
 
 def _shown(value: Any) -> Any:

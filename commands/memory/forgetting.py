@@ -10,6 +10,7 @@ import typer
 from commands._shared.completion import articles
 from commands._shared.options import JsonOption
 from commands.memory.options import DryRunOption, VaultOption, YesOption, opened
+from core.memory.plain import shortened
 from core.progress import Progress
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def forget(
 
     With --source the messages behind it are removed too, from caches and the index, and later runs
     do not bring it back. --purge also removes it from the git history; what remains elsewhere is
-    listed. What would go is shown first, and nothing is removed without a confirmation.
+    listed. The command first shows what it would remove, and asks for confirmation.
     """
     from core.memory.forget import plan_forget
     from core.memory.purge import refuse_purge
@@ -71,7 +72,7 @@ def forget(
         hint = "" if dry_run else " The same command with --yes does it."
         console.note(f"Nothing was removed.{hint}")
     else:
-        _tell(result, console)
+        _report(result, console)
 
 
 class _Result:
@@ -105,7 +106,7 @@ def _carry_out(memory: Memory, plan: ForgetPlan, console: Console, *, purge: boo
 
 
 def _confirmed(console: Console, *, purge: bool) -> bool:
-    """Ask at a terminal; elsewhere nobody can answer."""
+    """Ask at a terminal; elsewhere the answer is no."""
     if console.json_mode or sys.stdin is None or not sys.stdin.isatty():
         return False
     console.reply(_PURGE_QUESTION if purge else _QUESTION)
@@ -115,14 +116,14 @@ def _confirmed(console: Console, *, purge: bool) -> bool:
 def _plan_lines(plan: ForgetPlan) -> Iterator[str]:
     for file in plan.files:
         yield f"{file.path}{' (the whole file)' if file.after is None else ''}"
-        yield from (f"  - {_cut(text)}" for text in file.removed)
+        yield from (f"  - {shortened(text, _LONGEST)}" for text in file.removed)
     for turn in plan.turns:
         yield f"{turn.source}#{turn.message}"
         if turn.excerpt:
-            yield f"  - {_cut(turn.excerpt)}"
+            yield f"  - {shortened(turn.excerpt, _LONGEST)}"
 
 
-def _tell(result: _Result, console: Console) -> None:
+def _report(result: _Result, console: Console) -> None:
     if result.commit is not None:
         console.note(f"Removed in commit {result.commit[:10]}.")
     if result.purged is not None:
@@ -139,8 +140,3 @@ def _as_json(plan: ForgetPlan, result: _Result | None) -> dict[str, Any]:
         "rewritten_commits": purged.commits if purged else None,
         "elsewhere": list(result.elsewhere) if result else [],
     }
-
-
-def _cut(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"

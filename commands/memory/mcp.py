@@ -1,7 +1,7 @@
 """`mlxbun memory mcp`: the memory tools for other agents, by the Model Context Protocol on stdio.
 
 The SDK comes with the extra `mlxbun[mcp]`. While it serves, it holds the process's stdout and stdin
-for itself: whatever else prints goes to stderr.
+for itself: other output goes to stderr.
 """
 
 from __future__ import annotations

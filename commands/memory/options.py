@@ -86,10 +86,10 @@ def checked_limit(limit: int, most: int) -> int:
 
 
 def checked_scope(scope: str) -> Literal["all", "articles", "reference"]:
-    """Return a scope that there is.
+    """Return a scope that exists.
 
     Raises:
-        UsageProblem: there is no such one.
+        UsageProblem: there is no such scope.
     """
     if scope in ("all", "articles", "reference"):
         return cast('Literal["all", "articles", "reference"]', scope)
@@ -97,7 +97,7 @@ def checked_scope(scope: str) -> Literal["all", "articles", "reference"]:
 
 
 def names_shown(console: Console, names: Sequence[str], none: str) -> None:
-    """Print names, one a line, or a note that there is none."""
+    """Print names, one a line, or a note if there are none."""
     if names:
         console.lines(names)
     else:

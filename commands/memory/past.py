@@ -36,7 +36,7 @@ def history(
     context: typer.Context,
     article: Annotated[
         str | None,
-        typer.Argument(autocompletion=pages, help="An article; without one, the whole vault."),
+        typer.Argument(autocompletion=pages, help="An article; default: the whole vault."),
     ] = None,
     limit: Annotated[
         int, typer.Option("--limit", help="Maximum number of commits to show.", metavar="N")
@@ -91,8 +91,8 @@ def diff(
     if found.truncated:
         console.note("The difference is too long; only its beginning is shown.")
     if json:
-        told = {"path": path, "commit": commit_json(found.commit), "diff": found.text}
-        console.json(told | {"truncated": found.truncated})
+        body = {"path": path, "commit": commit_json(found.commit), "diff": found.text}
+        console.json(body | {"truncated": found.truncated})
     else:
         console.document(found.text.encode())
 
@@ -132,8 +132,8 @@ def why(
     git = memory.git if memory.git.is_top_level() else None
     found = reasons(sentence, vault=memory.vault, git=git, store=memory.store)
     if json:
-        told = [_reason_json(each) for each in found.found]
-        console.json({"sentences": told, "more": found.more})
+        sentences = [_reason_json(each) for each in found.found]
+        console.json({"sentences": sentences, "more": found.more})
         return
     console.lines(line for each in found.found for line in _reason_lines(each))
     if found.more:
@@ -179,7 +179,7 @@ def revert(
 
 
 def commit_json(commit: Commit) -> dict[str, Any]:
-    """Return a commit as JSON has it."""
+    """Return a commit as a JSON object."""
     return {
         "hash": commit.hash,
         "date": commit.when.isoformat(),

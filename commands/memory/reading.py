@@ -105,7 +105,7 @@ def read(
 ) -> None:
     """Print an article.
 
-    Through a pipe, these are the bytes of its file.
+    Through a pipe, it prints the bytes of the file.
     """
     session: Session = context.obj
     console = session.console(json=json)
@@ -204,7 +204,7 @@ def _find_section(page: Page, anchor: str) -> Section:
     """Return a section by its anchor or its heading.
 
     Raises:
-        NotFound: there is none; the hint names those that there are.
+        NotFound: there is no such section; the hint lists the sections.
     """
     from core.memory.article import parse
 

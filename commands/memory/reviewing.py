@@ -29,9 +29,7 @@ def review(
     context: typer.Context,
     run: Annotated[
         str | None,
-        typer.Argument(
-            autocompletion=waiting_runs, help="A run; without one, those that wait are listed."
-        ),
+        typer.Argument(autocompletion=waiting_runs, help="A run; default: list the waiting runs."),
     ] = None,
     accept: Annotated[
         str | None,
@@ -46,8 +44,8 @@ def review(
 ) -> None:
     """List the runs of `synthesize --review`, show one, and accept or reject its sentences.
 
-    At a terminal you are asked about each sentence; --accept and --reject answer for all of them.
-    What is accepted goes into the articles in one commit, and what is rejected does not come back.
+    At a terminal, you decide on each sentence in turn; --accept and --reject decide without asking.
+    Accepted sentences go into the articles in one commit; rejected ones do not come back.
     """
     from core.memory.review import decide, open_review, waiting
 
@@ -70,7 +68,7 @@ def review(
     if decisions is None:
         console.note("Nothing was changed; the run still waits.")
     else:
-        _tell(decide(memory.root, run, decisions), console)
+        _report(decide(memory.root, run, decisions), console)
 
 
 def _list(runs: Sequence[WaitingRun], console: Console) -> None:
@@ -158,7 +156,7 @@ def _answer(console: Console) -> bool | None:
             return word[0] == "y"
 
 
-def _tell(done: Reviewed, console: Console) -> None:
+def _report(done: Reviewed, console: Console) -> None:
     if console.json_mode:
         console.json(
             {

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from commands._shared.session import Session
-    from core.memory.schedule import LastRun, Schedule, ScheduleStatus
+    from core.memory.schedule import ScheduleStatus
+    from core.memory.schedule_files import LastRun, Schedule
 
 
 def schedule(
@@ -44,7 +45,7 @@ def schedule(
 ) -> None:
     """Run `memory synthesize` once a day, by launchd, systemd or cron.
 
-    A run that the machine slept through is made up for. It waits while a training or a
+    A run missed during sleep is made up later. It waits while a training or a
     quantization uses the accelerator; `mlxbun memory status` shows how the last one ended. The
     other options are those of `synthesize`, and hold for every run.
     """
@@ -83,7 +84,7 @@ def _valued(options: dict[str, object]) -> Iterator[str]:
 
 
 def _located(option: str, given: Sequence[Path] | None) -> Iterator[str]:
-    """Yield an option for each path, which is made absolute: a service starts elsewhere.
+    """Yield an option for each path, made absolute: a service starts in another folder.
 
     Raises:
         NotFound: there is no such file or folder.
@@ -115,7 +116,7 @@ def unschedule(context: typer.Context, json: JsonOption = False) -> None:
 
 
 def schedule_json(made: Schedule) -> dict[str, Any]:
-    """Return a schedule as JSON has it."""
+    """Return a schedule as a JSON object."""
     return {
         "at": made.at,
         "service": made.service,
@@ -127,7 +128,7 @@ def schedule_json(made: Schedule) -> dict[str, Any]:
 
 
 def status_json(found: ScheduleStatus) -> dict[str, Any]:
-    """Return the schedule and its last run as JSON has them."""
+    """Return the schedule and its last run as a JSON object."""
     last = found.last
     return {
         "schedule": schedule_json(found.schedule) if found.schedule else None,
@@ -147,16 +148,16 @@ def status_record(found: ScheduleStatus) -> dict[str, Any]:
     if found.next is not None:
         record["next run"] = found.next
     if found.last is not None:
-        told = f"{found.last.outcome}, {found.last.started}"
-        record["last run"] = f"{told}: {found.last.reason}" if found.last.reason else told
+        line = f"{found.last.outcome}, {found.last.started}"
+        record["last run"] = f"{line}: {found.last.reason}" if found.last.reason else line
     if found.problem:
         record["problem"] = found.problem
     return record
 
 
 def _last_json(last: LastRun) -> dict[str, Any]:
-    told = asdict(last)
+    fields = asdict(last)
     return {
-        name: told[name] or None if name in ("run", "commit") else told[name]
+        name: fields[name] or None if name in ("run", "commit") else fields[name]
         for name in ("started", "finished", "outcome", "reason", "run", "commit")
     }

@@ -15,6 +15,7 @@ from commands._shared.options import JsonOption
 from commands.memory.options import VaultOption, opened
 from commands.memory.scheduling import status_json, status_record
 from core.errors import MlxbunError
+from core.units import counted
 
 if TYPE_CHECKING:
     from commands._shared.session import Session
@@ -39,7 +40,7 @@ def init(
 ) -> None:
     """Set up the vault: its folders, its documentation and its git repository.
 
-    In a vault that exists, it adds what is missing and changes nothing else.
+    In an existing vault, it adds what is missing and changes nothing else.
     """
     from core.memory.opening import vault_root
     from core.memory.setup import setup_vault
@@ -68,14 +69,14 @@ def init(
         console.note("The vault exists already; nothing was missing.")
     else:
         console.note(
-            f"Created {_counted(len(result.created), 'file or folder', 'files and folders')}."
+            f"Created {counted(len(result.created), 'file or folder', 'files and folders')}."
         )
     if from_ is not None:
-        console.note(f"Imported {_counted(len(result.imported), 'note')}.")
+        console.note(f"Imported {counted(len(result.imported), 'note')}.")
 
 
 def status(context: typer.Context, vault: VaultOption = None, json: JsonOption = False) -> None:
-    """Show where the vault is, what is in it, and when it was written last."""
+    """Show where the vault is, what it contains, and its schedule."""
     session: Session = context.obj
     console = session.console(json=json)
     from core.memory.reference_pages import is_outdated
@@ -110,7 +111,7 @@ def status(context: typer.Context, vault: VaultOption = None, json: JsonOption =
 
 
 def _waiting(memory: Memory) -> list[str]:
-    """Return the runs that wait for a review; none where git cannot be asked."""
+    """Return the runs that wait for a review; none where git does not work."""
     from core.memory.review import waiting
 
     with suppress(MlxbunError):
@@ -122,7 +123,7 @@ def open_(
     context: typer.Context,
     article: Annotated[
         str | None,
-        typer.Argument(autocompletion=pages, help="An article; without one, the whole vault."),
+        typer.Argument(autocompletion=pages, help="An article; default: the whole vault."),
     ] = None,
     print_: Annotated[
         bool, typer.Option("--print", help="Print the path and open nothing.")
@@ -130,7 +131,7 @@ def open_(
     vault: VaultOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Open the vault, or an article, in Obsidian, else in the program for such files."""
+    """Open the vault or an article in Obsidian, or else in the default program."""
     from commands.memory.opener import open_path
 
     session: Session = context.obj
@@ -171,7 +172,7 @@ def doctor(
         console.note("No problems found.")
     if strict and not is_sound(findings):
         problems = sum(each.severity != "note" for each in findings)
-        raise MlxbunError(f"The vault has {_counted(problems, 'problem')}.")
+        raise MlxbunError(f"The vault has {counted(problems, 'problem')}.")
 
 
 def _status_json(found: VaultStatus) -> dict[str, Any]:
@@ -193,7 +194,3 @@ def _status_json(found: VaultStatus) -> dict[str, Any]:
 def _finding_line(found: Finding) -> str:
     place = found.path if found.line is None else f"{found.path}:{found.line}"
     return f"{found.severity}: {f'{place}: ' if place else ''}{found.message}"
-
-
-def _counted(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one}" if number == 1 else f"{number} {many or one + 's'}"

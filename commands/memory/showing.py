@@ -31,7 +31,7 @@ def shown_events(console: Console) -> Iterator[Callable[[SynthesisEvent], None]]
         return
     with console.progress() as show:
 
-        def tell(event: SynthesisEvent) -> None:
+        def show_event(event: SynthesisEvent) -> None:
             match event:
                 case StageStarted():
                     console.note(f"{event.stage}: {event.message}")
@@ -44,11 +44,11 @@ def shown_events(console: Console) -> Iterator[Callable[[SynthesisEvent], None]]
                 case _:
                     pass
 
-        yield tell
+        yield show_event
 
 
 def show_summary(summary: SynthesisSummary, console: Console) -> None:
-    """Print what a run came to."""
+    """Print the result of a run."""
     if console.json_mode:
         console.event({"event": "done", **asdict(summary)})
         return

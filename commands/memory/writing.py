@@ -37,7 +37,7 @@ def synthesize(
     context: typer.Context,
     dry_run: Annotated[
         bool,
-        typer.Option("--dry-run", help="Show what there is to do; use no model, write nothing."),
+        typer.Option("--dry-run", help="Show what a run would do; open no model, write nothing."),
     ] = False,
     since: Annotated[
         str | None,
@@ -54,7 +54,7 @@ def synthesize(
     review: Annotated[
         bool,
         typer.Option(
-            "--review", help="Write to a branch; `mlxbun memory review` accepts or rejects it."
+            "--review", help="Write to a branch, to accept or reject with `mlxbun memory review`."
         ),
     ] = False,
     sessions: SessionsOption = True,
@@ -68,7 +68,7 @@ def synthesize(
 ) -> None:
     """Read new conversations and write what they say into the articles, in one commit.
 
-    The model only proposes: every change is checked before it is written, and what is refused is
+    The model only proposes: every change is checked before it is written, and refused changes are
     listed under Talk/. Ctrl-C leaves the vault as it was.
     """
     from core.memory.pipeline import SynthesisOptions
@@ -114,7 +114,7 @@ class _Run:
         self._session, self._console = session, console
 
     def now(self) -> None:
-        """Run, and show what it came to."""
+        """Run, and show the result."""
         with Interrupts(_STOPPING, self._console.note) as interrupts:
             show_summary(self._work(interrupts, leased=False), self._console)
 

@@ -100,20 +100,20 @@ class Run:
         """Begin; `on_end` is called when it is over."""
         loop = asyncio.get_running_loop()
 
-        def tell(messages: list[bytes]) -> None:
+        def send(messages: list[bytes]) -> None:
             frames = b"".join(map(data_event, messages))
             with suppress(RuntimeError):  # the loop is closed: the process ends
                 loop.call_soon_threadsafe(self._add, frames)
 
         async def run() -> None:
             try:
-                await workers.run(work, tell, self._is_cancelled)
+                await workers.run(work, send, self._is_cancelled)
                 self._add(DONE)
             except Cancelled:
                 self._add(data_event(error_message(_STOPPED)))
             except MlxbunError as error:
-                told = f"{error.message} {error.hint}" if error.hint else error.message
-                self._add(data_event(error_message(told)))
+                message = f"{error.message} {error.hint}" if error.hint else error.message
+                self._add(data_event(error_message(message)))
             except Exception as error:
                 self._add(data_event(error_message(unexpected_message(error))))
             finally:

@@ -13,10 +13,10 @@ _MARKER = re.compile(r"\[\^[^\]\[\s^]{1,100}\]")
 
 
 def slug(heading: str) -> str:
-    """Return the anchor of a heading, before twins are told apart.
+    """Return the anchor of a heading, before twins get numbers.
 
     Lower case in NFC; letters, digits, marks, `_` and `-` of any script stay, a space becomes `-`,
-    everything else goes.
+    everything else is dropped.
     """
     text = unicodedata.normalize("NFC", shown(heading)).lower()
     kept = "".join(char for char in text if char in " -_" or _is_word(char))

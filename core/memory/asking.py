@@ -27,7 +27,7 @@ class Question:
     instructions: str
     """What to do with the data, for a language model."""
     data: Mapping[str, Any]
-    """The data, as JSON has it; what comes from sources is data, never instructions."""
+    """The data as a JSON object; what comes from sources is data, never instructions."""
     schema: Mapping[str, Any]
     """JSON Schema of the answer, an object."""
 
@@ -45,7 +45,7 @@ class Model(Protocol):
 
         Args:
             question: what is asked.
-            cancelled: asked about once a token; when true, the answer ends with `Cancelled`.
+            cancelled: checked once a token; when true, `Cancelled` is raised.
 
         Raises:
             Cancelled: the run was cancelled.

@@ -1,10 +1,10 @@
-"""Pages without what is to be forgotten. Pure: a text goes in, a text comes out.
+"""Remove forgotten text from pages. Pure: takes a text and returns a text.
 
-What is forgotten is a text (its words, wherever they stand in a row, without case) or an article
-(its name, as the target of links). A sentence goes whole, and with it the footnotes of it alone; so
-does a sentence that cites a quotation with these words, a line of an infobox, also one with the
-value that a removed sentence states, and an entry on a Talk page. Where only the words can go (a
-heading, code), `[…]` stands in their place. Cleaning a page twice is cleaning it once.
+What is forgotten is a text (its words in a row, without case) or an article (its name, as the
+target of links). Whole sentences are removed, with the footnotes that only they use; so are
+sentences that cite a quotation with these words, lines of an infobox (also one with the value that
+a removed sentence states), and entries on a Talk page. Where only the words can be removed (a
+heading, code), `[…]` takes their place. Cleaning a page twice changes nothing more.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Cleaned:
     text: str
     """What is left."""
     removed: tuple[str, ...] = ()
-    """What went: sentences, entries and lines, as they stood there."""
+    """What was removed: sentences, entries and lines, as they stood there."""
     citations: tuple[Citation, ...] = ()
     """What the removed sentences cited."""
 

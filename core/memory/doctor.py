@@ -3,7 +3,7 @@
 What a claim is: a sentence that a run of mlxbun wrote. The history says so (`core.memory.origins`):
 the oldest version of the article that has the sentence, without a gap since, was committed by a
 run. Sentences that the user wrote or imported are no claims, wherever they stand; a claim without
-a footnote is a finding, because then somebody has removed it.
+a footnote is a finding, because the user has removed it then.
 """
 
 from __future__ import annotations
@@ -23,13 +23,14 @@ from core.memory.anchors import slug
 from core.memory.article import parse, sentences
 from core.memory.citation import Citation, is_quoted, parse_citation
 from core.memory.disk_checks import check_attributes, check_repository, look_over
+from core.memory.fast_import import MLXBUN
 from core.memory.finding import Finding, arranged, is_sound
-from core.memory.git import MLXBUN
 from core.memory.graph import Resolver
 from core.memory.history import RUN
 from core.memory.names import name_key
 from core.memory.origins import origins
 from core.memory.page_checks import check_article, check_conflict
+from core.memory.plain import shortened
 from core.memory.vault import META, TALK, path_of
 
 if TYPE_CHECKING:
@@ -169,7 +170,7 @@ def _page(vault: Vault, path: str) -> tuple[Page | None, Finding | None]:
 
 
 def _touched(git: Git) -> frozenset[str] | None:
-    """Return the paths of files that runs have ever written, with those that they were renamed to.
+    """Return the paths of files that runs have ever written, and the paths after renames.
 
     None: it is not known.
     """
@@ -218,7 +219,7 @@ def _claim(path: str, sentence: Sentence) -> Finding:
         severity="error",
         path=path,
         line=sentence.line,
-        message=f"The sentence has lost its footnote: {_short(sentence.text)}",
+        message=f"The sentence has lost its footnote: {shortened(sentence.text, 100)}",
     )
 
 
@@ -261,7 +262,7 @@ def _links(
         if path.startswith(("/", "\\", "~")) or place == ".." or place.startswith("../"):
             yield _outside(read.path, line, path)
         elif path and place not in files.paths:
-            message = f"There is no file {_short(path)}."
+            message = f"There is no file {shortened(path, 100)}."
             yield _broken(read.path, line, message)
 
 
@@ -277,7 +278,7 @@ def _wikilink(
         name = unicodedata.normalize("NFC", target.rpartition("/")[2]).casefold()
         if "." in name and name in files.names:
             return None  # an attachment
-        return _broken(read.path, link.line, f"There is no article named {_short(target)}.")
+        return _broken(read.path, link.line, f"There is no article named {shortened(target, 100)}.")
     there = articles.get(page) if page else read
     if there is None or not link.anchor or link.anchor.startswith("^"):
         return None
@@ -289,7 +290,7 @@ def _wikilink(
         severity="warning",
         path=read.path,
         line=link.line,
-        message=f"{there.path} has no section {_short(link.anchor)}.",
+        message=f"{there.path} has no section {shortened(link.anchor, 100)}.",
     )
 
 
@@ -315,7 +316,8 @@ def _quotes(articles: dict[str, _Read], store: HasConversations | None) -> Itera
 
 
 def _forgotten(path: str, citation: Citation, line: int) -> Finding:
-    message = f"The quote was not checked: its message in {_short(citation.source)} is forgotten."
+    where = shortened(citation.source, 100)
+    message = f"The quote was not checked: its message in {where} is forgotten."
     return Finding(kind="unchecked-quotes", severity="note", path=path, line=line, message=message)
 
 
@@ -325,12 +327,12 @@ def _quote(
     text = texts.get(citation.message)
     if text is None:
         what = f"message {citation.message} of {citation.source}" if known else citation.source
-        message = f"The source is no longer known: {_short(what)}."
+        message = f"The source is no longer known: {shortened(what, 100)}."
         yield Finding(
             kind="unknown-source", severity="warning", path=path, line=line, message=message
         )
     elif not is_quoted(citation.quote, text):
-        message = f"The quoted words are not in {citation.source}: {_short(citation.quote)}"
+        message = f"The quoted words are not in {citation.source}: {shortened(citation.quote, 100)}"
         yield Finding(kind="missing-quote", severity="error", path=path, line=line, message=message)
 
 
@@ -357,15 +359,9 @@ def _outside(path: str, line: int, target: str) -> Finding:
         severity="warning",
         path=path,
         line=line,
-        message=f"The link leads out of the vault: {_short(target)}",
+        message=f"The link leads out of the vault: {shortened(target, 100)}",
     )
 
 
 def _broken(path: str, line: int, message: str) -> Finding:
     return Finding(kind="broken-link", severity="warning", path=path, line=line, message=message)
-
-
-def _short(text: str) -> str:
-    """Return a text as one short line."""
-    line = " ".join(text.split())
-    return line if len(line) <= 100 else f"{line[:99]}…"

@@ -16,14 +16,14 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from core.errors import MlxbunError
-from core.memory import sentences as splitting
 from core.memory.article import parse, sentences
 from core.memory.citation import parse_citation
 from core.memory.pages import PREFACE
+from core.memory.sentences import split_lines
 from core.memory.vault import path_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
     from typing import Protocol
 
@@ -115,7 +115,7 @@ class EchoIndex:
             source: the conversation in which it stands; what the vault has from there only is not
                 an echo of the vault there.
         """
-        parts = [part for part in map(words, _parts(text)) if part]
+        parts = [part for part in map(words, split_lines(text)) if part]
         return bool(parts) and all(self._is_known(part, source) for part in parts)
 
     def _is_known(self, part: Words, source: str) -> bool:
@@ -132,11 +132,6 @@ class EchoIndex:
 
     def _is_foreign(self, whole: Words, source: str) -> bool:
         return self._whole[whole] != {source}
-
-
-def is_echo(text: str, index: EchoIndex) -> bool:
-    """Return whether a sentence or a quotation came out of the vault."""
-    return index.is_echo(text)
 
 
 def find_echoes(memory: _Memory, conversation: SourceConversation) -> Callable[[str], bool]:
@@ -203,8 +198,3 @@ def words(text: str) -> Words:
     plain = _LINK.sub(r"\1", _MARKER.sub("", text))
     folded = unicodedata.normalize("NFKC", plain).casefold()
     return tuple(_WORD.findall(folded))
-
-
-def _parts(text: str) -> Sequence[str]:
-    """Return the sentences of a text, line by line."""
-    return [part for line in text.split("\n") for part in splitting.split(line)]

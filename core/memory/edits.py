@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from core.memory.lines import Line
     from core.memory.stages.types import EntityKind
 
-_UNTIL = re.compile(r" \(until ([^()\n]{1,40})\)")
 _NOT_IN_LINK = re.compile(r"[\[\]|#^\n]")
 
 
@@ -67,21 +66,6 @@ def insert_sentence(text: str, sentence: str, *, anchor: str = "", note: str | N
     changed = f"{text[:at]}{lead}{piece}{tail}{text[at:]}"
     _check_sentence(changed, article, at + len(lead), at + len(lead) + len(piece), anchor)
     return changed
-
-
-def retire(text: str, sentence: Sentence, date: str) -> str:
-    """Add ` (until DATE)` before the stop of a sentence, unless it has one already."""
-    if retired(sentence.text) is not None:
-        return text
-    at = sentence.start + splitting.stop_offset(text[sentence.start : sentence.end])
-    return f"{text[:at]} (until {_one_line(date)}){text[at:]}"
-
-
-def retired(sentence: str) -> str | None:
-    """Return the date until which a sentence was true; None: it has none."""
-    end = splitting.stop_offset(sentence)
-    match = _UNTIL.fullmatch(sentence, sentence.rfind(" (until ", 0, end), end)
-    return match[1] if match and match.end() == end else None
 
 
 def remove_sentence(text: str, sentence: Sentence) -> str:
@@ -363,7 +347,7 @@ def _with_space(text: str, sentence: Sentence) -> tuple[int, int]:
     if not alone or text[stop:line_stop].strip():
         return _without_gap(text, start, stop)
     stop = min(len(text), line_stop + 1)
-    # A paragraph of its own goes with one of the blank lines around it.
+    # A paragraph of its own is removed with one of the blank lines around it.
     blank_before = line_start == 0 or text[:line_start].endswith(("\n\n", "\n\r\n"))
     gap = re.match(r"\r?\n", text[stop : stop + 2])
     return line_start, stop + (gap.end() if gap and blank_before else 0)

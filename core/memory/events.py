@@ -41,7 +41,7 @@ class Note:
 
 @dataclass(frozen=True, kw_only=True)
 class SynthesisSummary:
-    """What a run came to: its return value, and its last event."""
+    """The result of a run: its return value, and its last event."""
 
     run: str
     """Id of the run, as the commit names it; empty for a dry run."""

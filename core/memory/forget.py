@@ -1,4 +1,4 @@
-"""Forgetting a text or an article: first a plan that can be shown, then the deed.
+"""Forgetting a text or an article: a plan that can be shown, which is then carried out.
 
 Without `--source` only the vault changes: the sentences go in one commit, and the ledger keeps them
 from coming back out of the same conversation. With it the turns that they come from go as well,
@@ -20,12 +20,12 @@ from core.errors import MlxbunError, NotFound
 from core.memory.cleaning import Cleaned, Needle, cited, clean_article, clean_talk, unlink
 from core.memory.echoes import words
 from core.memory.ledger import LEDGER
+from core.memory.ledger_file import read_ledger
 from core.memory.names import SUFFIX, is_name, name_key
 from core.memory.redact.redactor import redactor
 from core.memory.results import ResultStore
-from core.memory.vault import ARTICLES, META, REFERENCES, TALK, name_of, path_of
+from core.memory.vault import ARTICLES, META, REFERENCES, TALK, name_of, path_of, talk_path
 from core.memory.writer import Change, editing
-from core.registry.files import read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from core.memory.turns import SourceConversation
     from core.memory.vault import Page
 
-_LARGEST_LEDGER = 64 * 2**20
 _SEARCHED = (ARTICLES, TALK, META)
 _NOT_SEARCHED = (f"{REFERENCES}/", LEDGER)
 _EXCERPT = 200  # characters
@@ -45,16 +44,16 @@ _MESSAGE = "Forget {what}\n\nAt the user's request."
 
 @dataclass(frozen=True, kw_only=True)
 class FileCut:
-    """What is to become of a file of the vault."""
+    """A planned change to a file of the vault."""
 
     path: str
     """Relative to the vault."""
     before: str
     """SHA-256 of the bytes for which this is planned."""
     after: str | None
-    """The whole new text; None: the file goes."""
+    """The whole new text; None: the file is deleted."""
     removed: tuple[str, ...]
-    """What goes, as it stands there: sentences, lines, entries."""
+    """What is removed, as it stands there: sentences, lines, entries."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,13 +77,13 @@ class ForgetPlan:
     target: str
     """What the user wants forgotten: a text, or the name of an article."""
     article: str | None
-    """The article that goes whole; None: a text is forgotten."""
+    """The article that is deleted; None: a text is forgotten."""
     source: bool
     """Whether the conversations forget it, too."""
     files: tuple[FileCut, ...]
     """Files of the vault that change, by path."""
     turns: tuple[ForgottenTurn, ...]
-    """Turns that go; none without `source`."""
+    """Turns that are removed; none without `source`."""
     texts: tuple[str, ...]
     """Sentences and quotations that are not to come back; their keyed hashes are kept."""
     remaining: tuple[str, ...]
@@ -96,7 +95,7 @@ class ForgetPlan:
         return not self.files and not self.turns
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return it as a JSON object."""
         return {
             "target": self.target,
             "article": self.article,
@@ -222,7 +221,7 @@ class _Planning:
         return self._needle.is_in(text)
 
     def _cleaned(self, page: Page) -> Cleaned | None:
-        """Return what is left of a page; None: it goes whole."""
+        """Return what is left of a page; None: it is deleted."""
         if self.article is None:
             assert self._needle is not None
             clean = clean_article if page.path.startswith(f"{ARTICLES}/") else clean_talk
@@ -232,7 +231,7 @@ class _Planning:
             self._texts += said
             self._citations += notes
             return None
-        if name_key(page.path) == name_key(f"{TALK}/{self.article}.md"):
+        if name_key(page.path) == name_key(talk_path(self.article)):
             return None
         return Cleaned(text=unlink(page.text, self.article))
 
@@ -259,10 +258,9 @@ class _Planning:
 
     def _cut_ledger(self, turns: set[tuple[str, str]]) -> None:
         """Take lines out of the ledger: hashes of what is forgotten can be guessed."""
-        path = self._memory.root / LEDGER
-        if path.is_symlink() or not path.is_file():
+        data = read_ledger(self._memory.root)
+        if data is None:
             return
-        data = read_bytes(path, limit=_LARGEST_LEDGER)
         lines = data.decode("utf-8", "surrogateescape").splitlines(keepends=True)
         kept = [line for line in lines if not forgets_line(line, turns, self.article)]
         if len(kept) < len(lines):
@@ -280,7 +278,7 @@ def forget(memory: Memory, plan: ForgetPlan) -> str | None:
     Raises:
         VaultChanged: a file is not what the plan was made for; plan again.
         VaultBusy: another process writes to the vault.
-        MlxbunError: git, the disk or the store does not play along.
+        MlxbunError: git, the disk or the store fails.
     """
     store = memory.store
     if plan.source:
@@ -341,7 +339,7 @@ def _commit(memory: Memory, plan: ForgetPlan) -> str:
 def _by_conversation(
     memory: Memory, plan: ForgetPlan
 ) -> Iterator[tuple[str, frozenset[str], str | None]]:
-    """Yield conversations with the turns that go, and a new title if the old one says it, too."""
+    """Yield conversations with the turns to remove, and a new title if the old one says it too."""
     ids: dict[str, set[str]] = defaultdict(set)
     for turn in plan.turns:
         ids[turn.source].add(turn.message)
@@ -351,7 +349,7 @@ def _by_conversation(
 
 
 def _title_says(title: str, plan: ForgetPlan) -> bool:
-    """Return whether a title repeats what goes: titles of chats are their first words."""
+    """Return whether a title repeats what is removed: chats are titled by their first words."""
     if not words(title):
         return False
     if plan.article is None and Needle(plan.target).is_in(title):

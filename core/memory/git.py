@@ -15,7 +15,6 @@ shell, no terminal, no network; output and time are bounded.
 from __future__ import annotations
 
 import os
-import pwd
 import re
 import secrets
 import shutil
@@ -27,6 +26,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from core.errors import MlxbunError, StoreCorrupt, UsageProblem
+from core.memory.fast_import import MLXBUN, fast_import
 from core.memory.git_process import (
     LONGEST_OUTPUT,
     LONGEST_SECONDS,
@@ -39,41 +39,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import datetime
 
-    from core.memory.worktree import DirtyFile
+    from core.memory.fast_import import FileChange, Person
+
 
 HASH = re.compile(r"[0-9a-f]{40}")
 _OUTSIDE = re.compile(r"//|/\.\.?/|/\.git/", re.IGNORECASE)
 _ABBREVIATED = re.compile(r"[0-9a-f]{4,40}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Person:
-    """Who made a commit."""
-
-    name: str
-    """Any name; what git cannot hold is left out when it is written."""
-    email: str
-    """An address, or something that looks like one."""
-
-    def line(self) -> bytes:
-        """Return the form that git writes: `Name <address>`."""
-        name, email = (" ".join(re.sub(r"[<>\x00-\x1f\x7f]", " ", each).split())
-                       for each in (self.name, self.email))  # fmt: skip
-        return f"{name or 'unknown'} <{email}>".encode("utf-8", "replace")
-
-
-MLXBUN = Person(name="mlxbun", email="memory@mlxbun.invalid")
-"""Author of what mlxbun writes."""
-
-
-def login_person() -> Person:
-    """Return the user, as the system knows the one who is logged in."""
-    try:
-        entry = pwd.getpwuid(os.getuid())
-        login, full = entry.pw_name, entry.pw_gecos.split(",")[0].strip()
-    except KeyError:  # a container that knows no users
-        login, full = f"user{os.getuid()}", ""
-    return Person(name=full or login, email=f"{login}@localhost")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,18 +55,6 @@ class TreeEntry:
     """`100644`, `100755`, `120000` (a symbolic link) or `160000` (a submodule)."""
     blob: str
     """Hash of its bytes."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileChange:
-    """What a commit does to a file."""
-
-    path: str
-    """Relative to the vault."""
-    data: bytes | None
-    """The new bytes; None: the file goes."""
-    mode: str = "100644"
-    """As in `TreeEntry`."""
 
 
 class Git:
@@ -188,13 +147,6 @@ class Git:
             )
         return commit or None
 
-    def status(self) -> tuple[DirtyFile, ...]:
-        """Return the files that differ from the current commit, sorted by path."""
-        from core.memory.git_index import read_index
-        from core.memory.worktree import scan
-
-        return scan(self, self.tree(self.head()), absent=read_index(self).absent).dirty
-
     def move_ref(self, name: str, new: str | None, old: str | None, *, why: str) -> bool:
         """Point a ref at another commit, if it still is where it is believed to be.
 
@@ -222,7 +174,7 @@ class Git:
         return done.code == 0
 
     def _refuse_linked_logs(self, name: str) -> None:
-        """Refuse reflogs that are links: git would append names of files, as they are, to anything.
+        """Refuse reflogs that are links: git would append to the file that they lead to.
 
         Raises:
             UsageProblem: one is.
@@ -350,7 +302,7 @@ class Git:
             Its hash.
         """
         ref = f"refs/mlxbun/{secrets.token_hex(8)}"  # in the view only
-        stream = _fast_import(
+        stream = fast_import(
             changes, ref=ref, parent=parent, author=author, message=message, when=when
         )
         args = ("fast-import", "--quiet", "--force", "--done", "--date-format=raw")
@@ -475,38 +427,3 @@ class Git:
                 (self._view / "objects").mkdir()
                 (self._view / "HEAD").write_text("ref: refs/heads/none\n")
             return self._view
-
-
-def _fast_import(
-    changes: Iterable[FileChange],
-    *,
-    ref: str,
-    parent: str | None,
-    author: Person,
-    message: str,
-    when: datetime,
-) -> Iterator[bytes]:
-    """Yield what `git fast-import` reads to make one commit."""
-    text = message.encode("utf-8", "replace")
-    date = f"{int(when.timestamp())} {when:%z}".encode()
-    yield b"commit %s\nmark :1\n" % ref.encode()
-    yield b"author %s %s\ncommitter %s %s\n" % (author.line(), date, MLXBUN.line(), date)
-    yield b"data %d\n%s\n" % (len(text), text)
-    if parent is not None:
-        yield b"from %s\n" % parent.encode()
-    for change in changes:
-        path = _quoted(change.path)
-        if change.data is None:
-            yield b"D %s\n" % path
-        else:
-            yield b"M %s inline %s\ndata %d\n" % (change.mode.encode(), path, len(change.data))
-            yield change.data
-            yield b"\n"
-    yield b"\nget-mark :1\ndone\n"
-
-
-def _quoted(path: str) -> bytes:
-    raw = os.fsencode(path)
-    for plain, escaped in ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n")):
-        raw = raw.replace(plain, escaped)
-    return b'"%s"' % raw

@@ -62,7 +62,7 @@ _OVERRIDES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a git command came to."""
+    """The result of a git command."""
 
     code: int
     """Exit status."""

@@ -1,7 +1,7 @@
 """How articles came about: their commits, what each changed, who wrote a line, earlier texts.
 
-The history of a file goes on behind the commit that renamed it. Nothing is shown that is not behind
-the current commit: what was purged is not reachable by its hash.
+The history of a file continues across renames. Only ancestors of the current commit
+are shown: what was purged is not reachable by its hash.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import date, datetime, time, timedelta
 from typing import TYPE_CHECKING
 
 from core.errors import BadRequest, NotFound
-from core.memory.git import MLXBUN
+from core.memory.fast_import import MLXBUN
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -57,7 +57,7 @@ class Commit:
     sources: tuple[str, ...] = ()
     """Conversations that the run names as its sources."""
     reverts: tuple[str, ...] = ()
-    """Hashes of the commits that it takes back."""
+    """Hashes of the commits that it reverts."""
 
     @property
     def date(self) -> str:
@@ -139,7 +139,7 @@ def history(git: Git, path: str, limit: int = MOST_COMMITS) -> tuple[Version, ..
 
 
 def vault_history(git: Git, limit: int = MOST_COMMITS) -> tuple[Commit, ...]:
-    """Return the commits of the whole vault, the latest first, at most so many."""
+    """Return the latest commits of the whole vault, the latest first."""
     git.require_top_level()
     head = git.head()
     return tuple(_log(git, f"--max-count={limit}", head)) if head else ()
@@ -271,7 +271,7 @@ def run_commits(git: Git, run: str) -> tuple[Commit, ...]:
 
 
 def reverting(git: Git, commit: str) -> tuple[Commit, ...]:
-    """Return the commits that take back another one, wholly or in a file, the latest first."""
+    """Return the commits that revert another one, wholly or in a file, the latest first."""
     found = _ours(git, f"^{REVERTS}: {commit}")
     return tuple(each for each in found if any(mark.startswith(commit) for mark in each.reverts))
 

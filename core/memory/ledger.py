@@ -67,21 +67,28 @@ class Ledger:
         self.broken = broken
         """Lines that could not be read."""
         self._facts = {entry.fact: entry for entry in self.entries}
-        self._cited: dict[tuple[str, str, str], LedgerEntry] = {}
+        self._cited: dict[tuple[str, str, str], list[LedgerEntry]] = defaultdict(list)
         self._said: dict[tuple[str, str, str], list[LedgerEntry]] = defaultdict(list)
         for entry in self.entries:
             if entry.state == "written":
-                self._cited[entry.source, entry.message, entry.property] = entry
+                self._cited[entry.source, entry.message, entry.property].append(entry)
             self._said[name_key(entry.article), entry.property, entry.value].append(entry)
 
     def knows(self, fact: str) -> bool:
         """Return whether a fact has been settled before."""
         return fact in self._facts
 
-    def behind(self, citation: Citation) -> LedgerEntry | None:
-        """Return the entry of the fact that a footnote cites."""
+    def behind(self, citation: Citation, sentence: str = "") -> LedgerEntry | None:
+        """Return the entry of the fact that a footnote cites; None: there is none.
+
+        Args:
+            citation: the footnote.
+            sentence: hash of its sentence, which decides between several facts of one message.
+        """
         about = name_key(citation.property or "")
-        return self._cited.get((citation.source, citation.message, about))
+        entries = self._cited.get((citation.source, citation.message, about), [])
+        own = (entry for entry in reversed(entries) if entry.sentence == sentence)
+        return next(own, entries[-1] if entries else None)
 
     def said(self, article: str, fact: Fact) -> Sequence[LedgerEntry]:
         """Return the entries of an article with a fact's property and value."""

@@ -55,7 +55,7 @@ class Marker:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FileLink:
-    """`[text](path)` to a file; addresses with a scheme are none."""
+    """`[text](path)` to a file; addresses with a scheme do not count."""
 
     path: str
     """As written, before `#`."""

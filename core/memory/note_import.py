@@ -20,7 +20,7 @@ from core.memory.names import SUFFIX, file_name, name_key
 from core.memory.redact.redactor import redactor
 from core.memory.vault import LARGEST_PAGE, path_of
 from core.memory.writer import Change
-from core.units import format_bytes, format_count
+from core.units import counted, format_bytes, format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -105,7 +105,7 @@ def import_notes(
         edit: the vault.
         vault: the same.
         found: the notes.
-        on_note: hears what was not imported, and why.
+        on_note: called with what was not imported, and why.
 
     Returns:
         Names of the new articles, sorted.
@@ -130,8 +130,8 @@ def import_notes(
         elif not _says(vault, other, text):
             left_out.append((f"{note.path}{SUFFIX}", f"there is an article {other!r} already"))
     if changes:
-        edit.commit(changes, f"Import {_counted(len(changes), 'note')} from {redact(found.folder)}")
-    _tell(left_out, redacted, on_note)
+        edit.commit(changes, f"Import {counted(len(changes), 'note')} from {redact(found.folder)}")
+    _report(left_out, redacted, on_note)
     return tuple(sorted(change.path.split("/", 1)[1].removesuffix(SUFFIX) for change in changes))
 
 
@@ -202,7 +202,7 @@ def _take(
 def _names(
     notes: Sequence[Note], left_out: list[tuple[str, str]], redact: Callable[[str], str]
 ) -> dict[PurePosixPath, str]:
-    """Give each note the name of an article, without secrets; folders tell twins apart."""
+    """Give each note the name of an article, without secrets; twins get their folders' names."""
     names: dict[PurePosixPath, str] = {}
     used: set[str] = set()
     for note in notes:
@@ -341,7 +341,7 @@ def _says(vault: Vault, name: str, text: str) -> bool:
         return False
 
 
-def _tell(
+def _report(
     left_out: Sequence[tuple[str, str]], redacted: int, on_note: Callable[[str], None]
 ) -> None:  # fmt: skip
     for path, reason in left_out[:_NAMED]:
@@ -349,11 +349,7 @@ def _tell(
     if len(left_out) > _NAMED:
         on_note(f"{len(left_out) - _NAMED} more notes were not imported.")
     if redacted:
-        on_note(f"Secrets were replaced by placeholders in {_counted(redacted, 'note')}.")
-
-
-def _counted(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+        on_note(f"Secrets were replaced by placeholders in {counted(redacted, 'note')}.")
 
 
 def _printable(name: str) -> str:

@@ -32,7 +32,7 @@ _RUN = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-z]{4}")
 
 
 def _silent(_note: str) -> None:
-    """Hear nothing."""
+    """Ignore a note."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Memory:
     paths: Paths
     """Our folders."""
     on_note: Callable[[str], None] = field(default=_silent, repr=False)
-    """Hears one sentence at a time: a cache that is damaged, for example."""
+    """Called with one sentence at a time: a cache is damaged, for example."""
 
     @property
     def root(self) -> Path:
@@ -73,10 +73,19 @@ class Memory:
     @cached_property
     def store(self) -> ConversationStore:
         """The conversations that were ingested for it."""
+        return self.store_in(self.folder, on_note=self.on_note)
+
+    def store_in(self, folder: Path, *, on_note: Callable[[str], None]) -> ConversationStore:
+        """Return the conversations that lie in a folder, for this vault."""
         from core.memory.redact.key import vault_key
         from core.memory.store import ConversationStore
 
-        return ConversationStore(self.folder, key=vault_key(self.root), on_note=self.on_note)
+        return ConversationStore(
+            folder,
+            key=vault_key(self.root),
+            marks=private_folder(self.root) / "forgotten",
+            on_note=on_note,
+        )
 
     def path_of(self, name: str) -> str:
         """Return the path of a page, relative to the vault; also of one that was deleted.
@@ -126,7 +135,7 @@ def open_memory(
     Args:
         paths: our folders; they know `MLXBUN_WIKI`.
         vault: what `--vault` says; None: it was not given.
-        on_note: hears one sentence at a time.
+        on_note: called with one sentence at a time.
 
     Raises:
         VaultMissing: there is none.

@@ -20,18 +20,20 @@ from core.jobs.lease import holder_words, try_lease
 from core.memory.asking import Cancelled
 from core.memory.echoes import find_echoes
 from core.memory.events import Note, StageProgress, StageStarted, SynthesisSummary
-from core.memory.ledger import LEDGER, appended, entry_of, parse_ledger
+from core.memory.ledger import LEDGER, parse_ledger
+from core.memory.ledger_file import read_ledger
 from core.memory.opening import open_memory
-from core.memory.plan import counted, dry_run
+from core.memory.plan import dry_run
 from core.memory.planning import plan_articles
 from core.memory.redact.key import private_folder
 from core.memory.reference_pages import keep_current
 from core.memory.results import KeepingModel, ModelFailed, ResultStore
+from core.memory.run_commit import changes_of, message_of, review_branch, run_id
 from core.memory.stages.extract import extract
 from core.memory.stages.ingest import ingest
 from core.memory.stages.segment import segment
 from core.memory.writer import Change, editing
-from core.registry.files import read_bytes
+from core.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -46,10 +48,8 @@ if TYPE_CHECKING:
         ArticlePlan,
         Fact,
         Passage,
-        Patched,
         Refusal,
         Stage,
-        TalkPage,
     )
     from core.memory.store import ConversationHead
     from core.paths import Paths
@@ -58,7 +58,6 @@ _PLANS = 4
 """How often articles are planned, when files change meanwhile."""
 _READING_SHARE = 0.6
 """Share of a budget after which no other conversation is read: the rest is for the articles."""
-_LARGEST_LEDGER = 64 * 1024 * 1024
 _WAIT_SECONDS = 30.0
 
 
@@ -125,8 +124,8 @@ def synthesize(
         paths: our folders.
         model: opens the model; called only if there is something to do. If the model has a `close`
             method, it is called at the end.
-        on_event: hears what happens; the summary comes last.
-        cancelled: asked about at every item and token.
+        on_event: called with each event; the summary comes last.
+        cancelled: checked at every item and token.
         clock: the time, with a time zone.
 
     Raises:
@@ -202,11 +201,11 @@ class _Run:
         self._results.tidy()
         self._ingest()
         heads, complete = self._chosen()
-        run = _run_id(self._began, heads)
+        run = run_id(self._began, heads)
         if not heads:
             return self._summary(run, model="", note="Nothing new to synthesize.")
-        # A run that was killed while its files were moved is put right before they are read. Else
-        # its facts would look written, and be taken back after their conversations are done.
+        # A run that was killed while it moved files is repaired before they are read. Otherwise its
+        # facts would look written, and be removed after their conversations are done.
         with editing(self._memory.vault, wait=_WAIT_SECONDS):
             pass
         with _opened(self._open_model) as opened:
@@ -323,7 +322,7 @@ class _Run:
                 on_event=self._event,
                 refusals=read.refusals,
             )
-            changes = _changes(plan, text, digest, run=run)
+            changes = changes_of(plan, text, digest, run=run)
             if self._cancelled():
                 raise Cancelled
             if not changes:
@@ -338,12 +337,9 @@ class _Run:
         raise AssertionError("unreachable")
 
     def _ledger(self) -> tuple[Ledger, str, str | None]:
-        path = self._memory.root / LEDGER
-        if path.is_symlink() or not path.is_file():
+        data = read_ledger(self._memory.root)
+        if data is None:
             return parse_ledger(""), "", None
-        data = read_bytes(path, limit=_LARGEST_LEDGER + 1)
-        if len(data) > _LARGEST_LEDGER:
-            raise StoreCorrupt(f"{path} is larger than {_LARGEST_LEDGER:,} bytes.")
         text = data.decode("utf-8", "surrogateescape")
         ledger = parse_ledger(text)
         if ledger.broken:
@@ -358,7 +354,7 @@ class _Run:
         read: _Read,
         model: Model,
     ) -> str:
-        message = _message(plan, read, model=model.name)
+        message = message_of(plan, conversations=len(read.heads), model=model.name)
         sources = tuple(dict.fromkeys(settled.fact.source for settled in plan.settled))
         with editing(self._memory.vault, wait=_WAIT_SECONDS) as edit:
             if self._options.review:
@@ -422,11 +418,6 @@ class _Run:
         )
 
 
-def review_branch(run: str) -> str:
-    """Return the name of the branch on which a run waits for its review."""
-    return f"mlxbun/{run}"
-
-
 @contextmanager
 def _opened(open_model: Callable[[], Model]) -> Iterator[Model]:
     model = open_model()
@@ -436,30 +427,3 @@ def _opened(open_model: Callable[[], Model]) -> Iterator[Model]:
         close = getattr(model, "close", None)
         if close is not None:
             close()
-
-
-def _run_id(began: datetime, heads: Sequence[ConversationHead]) -> str:
-    """Return `YYYYMMDD-HHMMSS-xxxx`; the same run has the same id, which keeps tests simple."""
-    parts = [began.isoformat(), *(head.digest for head in heads)]
-    end = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:4]
-    return f"{began:%Y%m%d-%H%M%S}-{end}"
-
-
-def _changes(plan: ArticlePlan, text: str, digest: str | None, *, run: str) -> list[Change]:
-    pages: tuple[Patched | TalkPage, ...] = (*plan.patched, *plan.talk)
-    changes = [Change(path=page.path, before=page.before, after=page.text) for page in pages]
-    entries = [entry_of(settled, run=run) for settled in plan.settled]
-    if entries:
-        changes.append(Change(path=LEDGER, before=digest, after=appended(text, entries)))
-    return changes
-
-
-def _message(plan: ArticlePlan, read: _Read, *, model: str) -> str:
-    names = [patched.article for patched in plan.patched]
-    shown = "\n".join(f"- {name}" for name in names[:50])
-    more = f"\n- and {len(names) - 50} more" if len(names) > 50 else ""
-    subject = (
-        f"Synthesize {counted(len(read.heads), 'conversation')} "
-        f"into {counted(len(names), 'article')}"
-    )
-    return f"{subject}\n\nModel: {model}\n\n{shown}{more}\n"

@@ -1,10 +1,10 @@
 """Takes a vault from one commit to the next: files, branch and index, all or nothing.
 
 The order: stage the new files under `.git/mlxbun/work`, write a journal, put the files in place
-(`core.memory.swap`), move the branch, replace the index, drop the journal. The branch is the point
-of no return: whoever dies before it leaves files that `heal` takes back, and after it nothing but
-an index to replace. What lay in a file's place is kept until the next time, in case an editor that
-had it open was still writing.
+(`core.memory.swap`), move the branch, replace the index, drop the journal. Moving the branch is the
+point of no return: if the process is killed before it, `heal` restores the files; after it, only
+the index has to be replaced. The old files are kept until the next change, in case an editor that
+had one open was still writing.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OURS = b"mlxbun holds this lock\n"
 
 @dataclass(frozen=True, kw_only=True)
 class Move:
-    """What is to become of a file on disk."""
+    """A planned change to a file on disk."""
 
     path: str
     """Relative to the vault."""
@@ -51,7 +51,7 @@ class Move:
 
 @dataclass(frozen=True, kw_only=True)
 class _Moved:
-    """A move as the journal has it."""
+    """A move as the journal records it."""
 
     path: str
     before: str | None
@@ -104,12 +104,12 @@ class Placing:
     def _take(self, lock: Path) -> bool:
         with contextlib.suppress(FileNotFoundError, PermissionError):
             if lock.stat().st_size == len(_OURS) and lock.read_bytes() == _OURS:
-                lock.unlink()  # of a process that was killed: the living hold the other lock
+                lock.unlink()  # of a process that was killed: one that runs holds the other lock
         self._work.mkdir(mode=0o700, exist_ok=True)
         ours = self._work / "index-lock"
         ours.write_bytes(_OURS)
         try:
-            put_new(ours, lock)  # appears with its content, so that it can be told from git's
+            put_new(ours, lock)  # appears with its content, to distinguish it from git's
         except FileExistsError:
             return False
         return True
@@ -128,7 +128,7 @@ class Placing:
         Raises:
             VaultChanged: an editor was faster; everything is as it was, and the editor's.
             VaultBusy: the branch has moved; everything is as it was.
-            OSError: the disk does not play along; everything is as it was.
+            OSError: the disk fails; everything is as it was.
         """
         branch = self._git.branch()
         assert branch is not None  # the writer has looked
@@ -212,7 +212,7 @@ class Placing:
     # -- back ----------------------------------------------------------------------------------
 
     def heal(self) -> bool:
-        """Put right what a process left that was killed; git's lock is held.
+        """Repair what a killed process left behind; git's lock is held.
 
         Returns:
             Whether there was anything.
@@ -268,14 +268,14 @@ class Placing:
             with contextlib.suppress(FileNotFoundError, FileExistsError):
                 exchange(ours, place)
                 if self._digest_of(number) != move.after:
-                    exchange(ours, place)  # an editor wrote over ours in this very moment
+                    exchange(ours, place)  # an editor wrote over ours at this moment
         elif now is None and move.before and (move.after is None or aside_of(ours).exists()):
             self._old_bytes(number, move, kept)
             with contextlib.suppress(FileExistsError):
                 put_new(ours, place)
 
     def _remove(self, number: int, move: _Moved) -> None:
-        """Take back a new file, unless an editor writes to it in this very moment."""
+        """Remove a new file, unless an editor writes to it at this moment."""
         place = self._git.root / move.path
         # Not to its staged name: renaming one of two links of a file to the other does nothing.
         aside = aside_of(self._work / str(number))

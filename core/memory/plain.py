@@ -1,4 +1,4 @@
-"""Sentences as plain text, and what may stand in one. Pure, linear time."""
+"""Text as plain words on one line, and what may stand in a sentence. Pure, linear time."""
 
 from __future__ import annotations
 
@@ -16,6 +16,12 @@ LONGEST_SENTENCE = 500
 def unlinked(text: str) -> str:
     """Return a text with the words of its wikilinks instead of the links."""
     return _WIKILINK.sub(lambda match: match[2] or match[1].partition("#")[0], text)
+
+
+def shortened(text: str, longest: int) -> str:
+    """Return a text on one line of at most `longest` characters; `…` marks a cut."""
+    line = " ".join(text.split())
+    return line if len(line) <= longest else f"{line[: longest - 1]}…"
 
 
 def has_markup(text: str) -> bool:

@@ -12,9 +12,9 @@ from urllib.parse import quote
 from core.figures import FigureStore
 from core.memory.asking import RULES, Cancelled
 from core.memory.events import Note, SynthesisSummary
-from core.memory.redact.key import vault_key
 from core.memory.stages.ingest import ingest
 from core.memory.store import ConversationStore
+from core.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,7 +72,7 @@ def _copied_store(memory: Memory, folder: Path) -> ConversationStore:
     if there.is_file():
         with _opened(there, "ro") as original, _opened(folder / there.name, "rwc") as copy:
             original.backup(copy)
-    return ConversationStore(folder, key=vault_key(memory.root), on_note=lambda _note: None)
+    return memory.store_in(folder, on_note=lambda _note: None)
 
 
 def _opened(path: Path, mode: str) -> closing[sqlite3.Connection]:
@@ -141,8 +141,3 @@ def _summary(
         complete=complete,
         note=note,
     )
-
-
-def counted(number: int, noun: str) -> str:
-    """Return `1 article`, `2 articles`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"

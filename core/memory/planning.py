@@ -29,6 +29,8 @@ from core.memory.stages.wikify import wikify
 from core.memory.talk import SYNTHESIS, disputed, left_out, refused, with_entries
 from core.memory.truth import Standing, settle, without_until
 from core.memory.validate import faults
+from core.memory.vault import path_of, talk_path
+from core.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence, Sized
@@ -60,8 +62,8 @@ def plan_articles(
         vault: the articles as they are.
         ledger: what was written before.
         model: proposes.
-        cancelled: asked about at every item and token.
-        on_event: hears which stage begins.
+        cancelled: checked at every item and token.
+        on_event: called when a stage begins.
         refusals: those of earlier stages, for the Talk pages.
 
     Raises:
@@ -275,7 +277,7 @@ class _Planner:
             patched.append(
                 Patched(
                     article=article.article,
-                    path=f"articles/{article.article}.md",
+                    path=path_of(article.article),
                     before=article.digest,
                     text=article.text,
                     facts=tuple(fact.id for fact in facts),
@@ -319,7 +321,7 @@ class _Planner:
 
     def _page(self, name: str, entries: Sequence[Entry]) -> TalkPage | None:
         """Return a page with more entries; None: it has them all, or cannot be changed."""
-        path = f"Talk/{name}.md"
+        path = talk_path(name)
         try:
             page = self.catalogue.page(path)
         except MlxbunError as failure:
@@ -335,9 +337,7 @@ class _Planner:
         return TalkPage(path=path, before=page.digest if page else None, text=text)
 
     def _start(self, stage: Stage, items: Sized, noun: str) -> None:
-        number = len(items)
-        words = f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
-        self.on_event(StageStarted(stage=stage, message=words))
+        self.on_event(StageStarted(stage=stage, message=counted(len(items), noun)))
 
 
 def _facts_in(article: Woven) -> list[Fact]:

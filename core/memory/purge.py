@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING
 
 from core.errors import MlxbunError, StoreCorrupt, UsageProblem, VaultBusy
 from core.memory.cleaning import FORGOTTEN, Needle, clean_article, clean_talk, unlink
+from core.memory.fast_import import quoted_path
 from core.memory.forget import forgets_line, is_searched
 from core.memory.git import HASH
 from core.memory.git_process import clean_environ, run_git
 from core.memory.history import history
 from core.memory.ledger import LEDGER
 from core.memory.names import name_key
-from core.memory.vault import ARTICLES, LARGEST_PAGE, TALK, name_of, path_of
+from core.memory.vault import ARTICLES, LARGEST_PAGE, name_of, path_of, talk_path
 from core.memory.worktree import LARGEST_FILE
 from core.memory.writer import editing
 from core.registry.files import read_bytes
@@ -42,7 +43,7 @@ MOST_COMMITS = 100_000
 _SECONDS = 1800.0
 _BATCH = 200  # blobs that are read at once
 _REMOTE = re.compile(r"^[ \t]*\[remote[ \t]+\"([^\"\n]{1,200})\"", re.MULTILINE)
-# What git and editors keep in `.git` of earlier commands; hints of the old commits among it.
+# What git and editors keep in `.git` of earlier commands, which may show old commits.
 _LEFTOVERS = (
     *("logs", "ORIG_HEAD", "FETCH_HEAD", "MERGE_MSG", "SQUASH_MSG", "AUTO_MERGE", "MERGE_RR"),
     *("rr-cache", "lost-found", "ADD_EDIT.patch", "addp-hunk-edit.diff", "fast_import_crash_*"),
@@ -55,10 +56,10 @@ _NAMED = 5  # files in a sentence
 
 @dataclass(frozen=True, kw_only=True)
 class Purged:
-    """What rewriting history came to."""
+    """The result of rewriting history."""
 
     commits: int
-    """Commits that are other ones now; 0: the text is in none of them."""
+    """Commits that were rewritten; 0: none of them has the text."""
     before: str
     """The commit that the branch pointed to."""
     after: str
@@ -114,12 +115,12 @@ def purge(
     Args:
         git: the vault's repository.
         plan: what is forgotten.
-        on_progress: hears how many commits of how many are written.
+        on_progress: called with the number of commits written, and of all.
 
     Raises:
         UsageProblem: history cannot be rewritten, or is too long.
         VaultBusy: another process works in the repository.
-        MlxbunError: git or the disk does not play along; history is as it was.
+        MlxbunError: git or the disk fails; history is as it was.
     """
     refuse_purge(git)
     with editing(git.root) as edit, edit.git_locked():
@@ -158,14 +159,14 @@ class _Rewriting:
         self._git = git
         self._plan = plan
         self._needle = None if plan.article else Needle(plan.target)
-        # Names can be everyday words: only the name as it is written goes from messages.
+        # Names can be everyday words: only the name as it is written is removed from messages.
         self._name = re.compile(rf"(?<!\w){re.escape(plan.article or '')}(?!\w)")
         self._turns = {(turn.source, turn.message) for turn in plan.turns}
         earlier = _earlier(git, path_of(plan.article)) if plan.article else set()
         self._clean: dict[tuple[str, str], bytes | str | None] = dict.fromkeys(earlier)
         there = git.tree(tip)
-        talks = {f"{TALK}/{name_of(path)}.md" for path, _ in earlier} - there.keys()
-        article = [path_of(plan.article), f"{TALK}/{plan.article}.md"] if plan.article else []
+        talks = {talk_path(name_of(path)) for path, _ in earlier} - there.keys()
+        article = [path_of(plan.article), talk_path(plan.article)] if plan.article else []
         self._gone = {name_key(path) for path in (*article, *talks)}
         self._earlier = {name_of(path) for path, _ in earlier}
         self.unread: set[str] = set()
@@ -243,9 +244,9 @@ class _Rewriting:
                 self._paths.add(path)
             kept = self._clean[path, entry.blob]
             if isinstance(kept, str):
-                yield b"M %s %s %s\n" % (entry.mode.encode(), kept.encode(), _quoted(path))
+                yield b"M %s %s %s\n" % (entry.mode.encode(), kept.encode(), quoted_path(path))
             elif kept is not None:
-                yield b"M %s inline %s\n" % (entry.mode.encode(), _quoted(path))
+                yield b"M %s inline %s\n" % (entry.mode.encode(), quoted_path(path))
                 yield b"data %d\n%s\n" % (len(kept), kept)
 
     def _look(self, paths: Sequence[str], tree: Mapping[str, TreeEntry]) -> None:
@@ -261,7 +262,7 @@ class _Rewriting:
                     self._clean[path, tree[path].blob] = cleaned
 
     def _cleaned(self, path: str, data: bytes) -> bytes | None:
-        """Return a file without what is forgotten; None: it goes whole."""
+        """Return a file without what is forgotten; None: it is deleted."""
         if name_key(path) in self._gone:
             return None
         if path == LEDGER:
@@ -303,13 +304,6 @@ class _Rewriting:
         return (
             self._name.sub(FORGOTTEN, line) if self._needle is None else self._needle.without(line)
         )
-
-
-def _quoted(path: str) -> bytes:
-    raw = os.fsencode(path)
-    for plain, escaped in ((b"\\", b"\\\\"), (b'"', b'\\"'), (b"\n", b"\\n")):
-        raw = raw.replace(plain, escaped)
-    return b'"%s"' % raw
 
 
 def _earlier(git: Git, path: str) -> set[tuple[str, str]]:
@@ -377,7 +371,7 @@ def _remaining(git: Git, plan: ForgetPlan, *, known: AbstractSet[str]) -> tuple[
 
 
 def _files_with(root: Path, needle: Needle) -> Iterator[str]:
-    """Yield the files of a vault that say a text; those that are cleaned do not say it any more.
+    """Yield the files of a vault that still hold a text; cleaned ones no longer do.
 
     Objects of git are left out: what the branch does not reach is gone.
     """

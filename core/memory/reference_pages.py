@@ -109,7 +109,7 @@ def refresh_reference(vault: Vault, *, today: date, on_note: Callable[[str], Non
     Args:
         vault: a vault with a git repository.
         today: for the names of pages that are kept.
-        on_note: hears where the user's versions of pages were kept.
+        on_note: called with where the user's versions of pages were kept.
 
     Returns:
         The commit; None: nothing had to change.

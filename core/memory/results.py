@@ -46,7 +46,7 @@ class ResultStore:
 
         Args:
             folder: what memory keeps of this vault outside of it.
-            on_note: hears in one sentence that a damaged file is left out or moved aside.
+            on_note: called with one sentence when a damaged file is left out or moved aside.
         """
         self._database = Database(
             folder / "results.db",
@@ -142,8 +142,6 @@ class KeepingModel:
         self._results = results
         self.used: set[str] = set()
         """Keys of all answers that were given."""
-        self.asked = 0
-        """Questions that the model was asked."""
 
     @property
     def name(self) -> str:
@@ -164,7 +162,6 @@ class KeepingModel:
         kept = self._results.get(key)
         if kept is not None:
             return kept
-        self.asked += 1
         try:
             given: object = self._model.answer(question, cancelled=cancelled)
         except ContextTooLong:

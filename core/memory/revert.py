@@ -1,8 +1,8 @@
-"""Takes back what a run, or the last change of ours to an article, did; always by a new commit.
+"""Reverts a run, or mlxbun's last change to an article, always by a new commit.
 
-What was edited later is kept where it does not overlap with what is taken back; otherwise nothing
-changes, and the error names the files. The ledger stays: what was taken back does not come again
-with the next run.
+What was edited later is kept where it does not overlap with what is reverted; otherwise nothing
+changes, and the error names the files. The ledger stays: what was reverted does not come back with
+the next run.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING
 
 from core.errors import NotFound, VaultChanged
 from core.memory.history import REVERTS, history, reverting, run_commits
+from core.memory.ledger import LEDGER
 from core.memory.merging import merge
 from core.memory.placing import digest
+from core.memory.vault import TALK
 from core.memory.writer import Change, editing
 
 if TYPE_CHECKING:
@@ -23,31 +25,29 @@ if TYPE_CHECKING:
 
     from core.memory.git import Git
     from core.memory.history import Commit
-    from core.memory.writer import Edit, HasRoot
-
-_LEDGER = "Meta/ledger.jsonl"
-_TALK = "Talk/"
+    from core.memory.vault import HasRoot
+    from core.memory.writer import Edit
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reverted:
-    """What a revert came to."""
+    """The result of a revert."""
 
     undone: tuple[Commit, ...]
-    """The commits that were taken back, the latest first."""
+    """The commits that were reverted, the latest first."""
     commit: str | None
     """The new commit; the earlier one where `already` is true; None: a dry run, or there was
-    nothing left to take back."""
+    nothing left to revert."""
     paths: tuple[str, ...]
     """Files that changed, or would change in a dry run, sorted."""
     kept: tuple[str, ...]
     """Those of them in which later edits were kept, sorted."""
     already: bool
-    """Whether it had been taken back before; nothing was changed then."""
+    """Whether it was reverted before; nothing was changed then."""
 
 
 def revert_run(vault: Path | HasRoot, run: str, *, dry_run: bool = False) -> Reverted:
-    """Take back what a run did.
+    """Revert a run.
 
     Args:
         vault: the vault.
@@ -69,7 +69,7 @@ def revert_run(vault: Path | HasRoot, run: str, *, dry_run: bool = False) -> Rev
 
 
 def revert_article(vault: Path | HasRoot, path: str, *, dry_run: bool = False) -> Reverted:
-    """Take back what mlxbun changed last in an article.
+    """Revert the last change of mlxbun to an article.
 
     In an article that only the user has written, it is the user's last change.
 
@@ -129,7 +129,7 @@ def _mark(commit: Commit, path: str | None) -> str:
 
 
 def _marks(git: Git, commit: Commit) -> Iterator[tuple[str | None, Commit]]:
-    """Yield what was taken back of a commit, a file or (None) all of it, and by which commit."""
+    """Yield what was reverted of a commit, a file or (None) all of it, and by which commit."""
     for each in reverting(git, commit.hash):
         for mark in each.reverts:
             hash_, _, path = mark.partition(" ")
@@ -138,7 +138,7 @@ def _marks(git: Git, commit: Commit) -> Iterator[tuple[str | None, Commit]]:
 
 
 class _Plan:
-    """The files as they are to be."""
+    """The planned contents of files."""
 
     def __init__(self, git: Git, head: str) -> None:
         self._git = git
@@ -149,9 +149,9 @@ class _Plan:
         self.kept: set[str] = set()
 
     def undo(self, commit: Commit, only: str | None) -> None:
-        """Take back a commit; later ones come first."""
+        """Revert a commit; later ones come first."""
         renamed = dict(_renames(self._git, commit.hash, self._head))
-        done = {path for path, _ in _marks(self._git, commit)} | {_LEDGER}
+        done = {path for path, _ in _marks(self._git, commit)} | {LEDGER}
         paths = [path for path in _touched(self._git, commit) if path not in done]
         paths = [path for path in paths if only in (None, path)]
         bases = self._git.blobs(f"{commit.hash}:{path}" for path in paths)
@@ -161,7 +161,7 @@ class _Plan:
             self._undo(path, renamed.get(path, path), base, earlier)
 
     def _undo(self, path: str, place: str, base: bytes | None, wanted: bytes | None) -> None:
-        """Take back one file, which may have another name now."""
+        """Revert one file, which may have another name now."""
         place = path if path in self._there else place
         now = self._now(place)
         if now in (base, wanted):
@@ -179,7 +179,7 @@ class _Plan:
         self._planned[place] = merged
 
     def _overlap(self, place: str) -> None:
-        if not place.startswith(_TALK):  # a record of what was refused; it may stay
+        if not place.startswith(f"{TALK}/"):  # a record of what was refused; it may stay
             self.overlapping.add(place)
 
     def _now(self, path: str) -> bytes | None:

@@ -28,7 +28,7 @@ from core.memory.reviewing import (
 )
 from core.memory.talk import Entry, with_entries
 from core.memory.validate import faults
-from core.memory.vault import ARTICLES, TALK, name_of, open_vault
+from core.memory.vault import ARTICLES, TALK, name_of, open_vault, talk_path
 from core.memory.writer import Change, editing
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Review:
 
 @dataclass(frozen=True, kw_only=True)
 class Reviewed:
-    """What a review came to."""
+    """The result of a review."""
 
     run: str
     """Id of the run."""
@@ -329,7 +329,7 @@ class _Taking:
         left: dict[str, list[Entry]] = {}
         for item in self.result.left:
             entry = Entry(heading="Not added", reason=_LEFT, text=_shown(item))
-            left.setdefault(f"{TALK}/{item.article}.md", []).append(entry)
+            left.setdefault(talk_path(item.article), []).append(entry)
         for path in sorted({*self.opened.talk, *left}):
             now, digest = self._now(path)
             text = now or ""

@@ -77,7 +77,7 @@ def items(article: str, base: str | None, tip: str) -> tuple[ReviewItem, ...]:
         is_new = len(own) == len(sentence.labels)
         found.append(
             ReviewItem(
-                id=_id(article, notes),
+                id=_id(article, sentence_key(sentence.text), notes),
                 article=article,
                 new_article=base is None,
                 kind="sentence" if is_new else "citation",
@@ -200,8 +200,8 @@ def allowance(now: str, result: str, *, names: Iterable[str], facts: int) -> All
 # Finding.
 
 
-def _id(article: str, notes: Sequence[str]) -> str:
-    whole = "\0".join((article, *notes))
+def _id(article: str, sentence: str, notes: Sequence[str]) -> str:
+    whole = "\0".join((article, sentence, *notes))
     return hashlib.sha256(whole.encode(errors="replace")).hexdigest()[:12]
 
 

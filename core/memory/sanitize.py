@@ -1,9 +1,9 @@
 """Articles as they are shown to models and to programs that render them. Pure, linear time.
 
-Remote images, raw HTML, comments, and characters that nobody sees are dropped; links, footnotes and
-code stay. What was dropped is counted. Whatever else could be read as HTML or as an image is
-written so that it cannot. Renderers disagree about what is code, so blocks of code get fences that
-all of them read alike, and `<b>` within a line becomes `< b>`.
+Remote images, raw HTML, comments, and invisible characters are dropped and counted; links,
+footnotes and code stay. Anything else that could be read as HTML or as an image is escaped.
+Renderers disagree about what is code, so blocks of code get fences that all of them read alike, and
+`<b>` within a line becomes `< b>`.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING
 from core.memory import lines
 from core.memory.links import code_spans
 from core.sessions.text import clean
+from core.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# Ends of lines that are none in Markdown; directions of text; joiners of nothing; tag characters.
+# Line breaks that Markdown does not know; text directions; stray joiners; tag characters.
 _LINE_ENDS = re.compile("[\x0b\x0c\x1c-\x1e\x85\u2028\u2029]|\r\n?")
 _UNSEEN = re.compile(
     "[\u00ad\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
@@ -54,7 +55,7 @@ class Sanitized:
     def note(self) -> str | None:
         """What was dropped, in one sentence; None: nothing that a reader would have seen."""
         parts = [
-            f"{count} {word}{'' if count == 1 else 's'}"
+            counted(count, word)
             for count, word in ((self.images, "image"), (self.html, "HTML tag"))
             if count
         ]
@@ -162,7 +163,7 @@ def _cleaned(text: str, counts: _Counts) -> str:
 
 
 def _without_silent(text: str, counts: _Counts) -> str:
-    """Drop comments, programs and styles; of what is not closed, only the tag goes, later."""
+    """Drop comments, programs and styles; of an unclosed one, only the tag is dropped, later."""
     kept, position, unclosed = [], 0, set[str]()
     for match in _SILENT.finditer(text):
         name = (match[1] or "").lower()

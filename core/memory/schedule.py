@@ -9,23 +9,33 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import json
 import os
-import re
 import shutil
 import sys
 import time
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING
 
 from core.errors import AlreadyRunning, MlxbunError, UsageProblem
 from core.jobs.lease import holder_words, try_lease
 from core.memory.asking import Cancelled
+from core.memory.schedule_files import (
+    SCHEDULED_FLAG,
+    LastRun,
+    RunOutcome,
+    Schedule,
+    read_last_run,
+    read_schedule,
+    schedule_file,
+    stamp,
+    time_of_day,
+    write_last_run,
+    write_schedule,
+)
 from core.memory.timers import Entry, Machine, choose_timer, timer_of
-from core.paths import atomic_write
 from core.servers import process_born
 
 if TYPE_CHECKING:
@@ -36,10 +46,7 @@ if TYPE_CHECKING:
 
 LEASE_WAIT_SECONDS = 2 * 3600.0
 """How long a scheduled run waits for the accelerator before it is skipped."""
-SCHEDULED_FLAG = "--scheduled"
-"""Hidden option of `mlxbun memory synthesize` with which the services start it."""
 _POLL_SECONDS = 1.0
-_LARGEST_FILE = 64 * 1024
 _CARRIED = (
     "MLXBUN_HOME",
     "MLXBUN_CACHE",
@@ -50,56 +57,6 @@ _CARRIED = (
     "HUGGINGFACE_HUB_CACHE",
     "HF_HUB_OFFLINE",
 )
-
-RunOutcome = Literal["running", "done", "unchanged", "skipped", "failed", "interrupted"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class Schedule:
-    """A schedule that is installed."""
-
-    at: str
-    """Local time, `HH:MM`."""
-    service: str
-    """What starts it: `launchd`, `systemd` or `cron`."""
-    label: str
-    """Its name there."""
-    vault: str
-    """The vault that it writes."""
-    command: tuple[str, ...]
-    """What is started."""
-    installed: tuple[str, ...]
-    """Files that were written, or the crontab line."""
-    since: str
-    """When it was installed, ISO 8601 with a time zone."""
-
-    @property
-    def arguments(self) -> tuple[str, ...]:
-        """Further options of `memory synthesize`."""
-        flag = SCHEDULED_FLAG
-        return self.command[self.command.index(flag) + 1 :] if flag in self.command else ()
-
-
-@dataclass(frozen=True, kw_only=True)
-class LastRun:
-    """How the last scheduled run ended."""
-
-    started: str
-    """When it began, ISO 8601 with a time zone."""
-    finished: str | None
-    """When it ended; None: it runs, or was interrupted."""
-    outcome: RunOutcome
-    """`unchanged`: there was nothing new; `interrupted`: its process is gone without a result."""
-    reason: str
-    """Why it was skipped or failed, or what it came to; one sentence."""
-    run: str = ""
-    """Id of the run; empty if nothing was written."""
-    commit: str = ""
-    """The commit; empty if nothing was written."""
-    pid: int = 0
-    """Its process."""
-    born: str = ""
-    """When that started, as `core.servers.process_born` has it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +99,7 @@ def install_schedule(
         UsageProblem: the time is not one, or the machine has no service for it.
         MlxbunError: the service refused it.
     """
-    hour, minute = _time_of_day(at)
+    hour, minute = time_of_day(at)
     timer = choose_timer(machine)
     remove_schedule(paths=paths, machine=machine)
     entry = Entry(
@@ -159,17 +116,17 @@ def install_schedule(
         vault=str(vault.absolute()),
         command=entry.command,
         installed=(),
-        since=_stamp(now()),
+        since=stamp(now()),
     )
     # First the file, then the service: it may start the command at once, which asks the file.
-    _write(_schedule_file(paths), schedule)
+    write_schedule(paths, schedule)
     try:
         installed = timer.install(entry)
     except BaseException:
-        _schedule_file(paths).unlink(missing_ok=True)
+        schedule_file(paths).unlink(missing_ok=True)
         raise
-    done = Schedule(**{**_fields(schedule), "installed": installed})
-    _write(_schedule_file(paths), done)
+    done = replace(schedule, installed=installed)
+    write_schedule(paths, done)
     return done
 
 
@@ -191,7 +148,7 @@ def remove_schedule(*, paths: Paths, machine: Machine) -> tuple[str, ...]:
     else:
         timer = timer_of(schedule.service, machine)
     removed = timer.remove(_label(paths))
-    _schedule_file(paths).unlink(missing_ok=True)
+    schedule_file(paths).unlink(missing_ok=True)
     return removed
 
 
@@ -206,7 +163,7 @@ def schedule_status(
     upcoming = _moment(now(), schedule.at) + timedelta(days=1)
     return ScheduleStatus(
         schedule=schedule,
-        next=_stamp(upcoming.replace(tzinfo=None)),
+        next=stamp(upcoming.replace(tzinfo=None)),
         last=last,
         problem=_problem(schedule, machine),
     )
@@ -222,13 +179,6 @@ def _problem(schedule: Schedule, machine: Machine) -> str:
     except MlxbunError as problem:
         return problem.message
     return f"The entry is missing from {schedule.service}; run `mlxbun memory schedule` again."
-
-
-def _time_of_day(at: str) -> tuple[int, int]:
-    match = re.fullmatch(r"([0-9]{1,2}):([0-9]{2})", at.strip())
-    if match is None or int(match[1]) > 23 or int(match[2]) > 59:
-        raise UsageProblem(f"--at must be a time of day such as 03:00, not {at!r}.")
-    return int(match[1]), int(match[2])
 
 
 def _label(paths: Paths) -> str:
@@ -276,7 +226,7 @@ def run_scheduled(
     Args:
         work: the synthesis.
         paths: our folders.
-        cancelled: asked while it waits for the lease.
+        cancelled: checked while it waits for the lease.
         wait_seconds: how long it waits for the lease; after that the run is skipped.
         now: the clock.
 
@@ -322,7 +272,7 @@ def is_due(schedule: Schedule | None, last: LastRun | None, *, now: datetime) ->
 
 def _moment(now: datetime, at: str) -> datetime:
     """Return the last time at which the clock showed `at`, with a time zone."""
-    hour, minute = _time_of_day(at)
+    hour, minute = time_of_day(at)
     today = now.replace(tzinfo=None, hour=hour, minute=minute, second=0, microsecond=0)
     naive_now = now.replace(tzinfo=None)
     return (today if today <= naive_now else today - timedelta(days=1)).astimezone()
@@ -355,14 +305,14 @@ def _under_lease(
 def _begin(paths: Paths, now: Callable[[], datetime]) -> LastRun:
     pid = os.getpid()
     run = LastRun(
-        started=_stamp(now()),
+        started=stamp(now()),
         finished=None,
         outcome="running",
         reason="",
         pid=pid,
         born=process_born(pid) or "",
     )
-    _write(_result_file(paths), run)
+    write_last_run(paths, run)
     return run
 
 
@@ -387,17 +337,20 @@ def _end(
     started: LastRun,
     outcome: RunOutcome,
     reason: str,
-    **more: str,
+    *,
+    run: str = "",
+    commit: str = "",
 ) -> LastRun:
-    fields = {**_fields(started), "finished": _stamp(now()), "outcome": outcome, "reason": reason}
-    result = LastRun(**{**fields, **more})
-    _write(_result_file(paths), result)
+    result = replace(
+        started, finished=stamp(now()), outcome=outcome, reason=reason, run=run, commit=commit
+    )
+    write_last_run(paths, result)
     return result
 
 
 @contextmanager
 def _alone(paths: Paths) -> Iterator[bool]:
-    """Yield whether this is the only scheduled run; the system frees the lock if it dies."""
+    """Yield whether this is the only scheduled run; the system frees the lock if it is killed."""
     path = paths.run_folder / "memory-schedule.lock"
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
@@ -407,70 +360,3 @@ def _alone(paths: Paths) -> Iterator[bool]:
             yield False
             return
         yield True
-
-
-# Files
-
-
-def read_schedule(paths: Paths) -> Schedule | None:
-    """Return the schedule that is installed; None: there is none, or its file is damaged."""
-    raw = _read(_schedule_file(paths))
-    try:
-        schedule = Schedule(**{**raw, **_tuples(raw, "command", "installed")})
-        _time_of_day(schedule.at)
-        return schedule if datetime.fromisoformat(schedule.since).tzinfo else None
-    except (TypeError, ValueError, AttributeError, UsageProblem):
-        return None
-
-
-def read_last_run(paths: Paths) -> LastRun | None:
-    """Return the result of the last scheduled run; None: there is none, or its file is damaged."""
-    try:
-        run = LastRun(**_read(_result_file(paths)))
-        whole = datetime.fromisoformat(run.started).tzinfo and isinstance(run.pid, int)
-    except (TypeError, ValueError):
-        return None
-    if not whole or run.outcome not in get_args(RunOutcome):
-        return None
-    if run.outcome == "running" and process_born(run.pid) != run.born:
-        gone: dict[str, Any] = {"outcome": "interrupted", "reason": "Its process ended early."}
-        return LastRun(**{**_fields(run), **gone})
-    return run
-
-
-def _schedule_file(paths: Paths) -> Path:
-    return paths.home / "memory-schedule.json"
-
-
-def _result_file(paths: Paths) -> Path:
-    return paths.home / "memory-last-run.json"
-
-
-def _write(path: Path, value: Schedule | LastRun) -> None:
-    with atomic_write(path) as file:
-        file.write(json.dumps(asdict(value), indent=2, ensure_ascii=False).encode() + b"\n")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        with path.open("rb") as file:
-            value = json.loads(file.read(_LARGEST_FILE))
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _fields(value: Schedule | LastRun) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
-
-
-def _tuples(raw: Mapping[str, Any], *names: str) -> dict[str, tuple[str, ...]]:
-    return {
-        name: tuple(str(item) for item in cast("list[Any]", raw[name]))
-        for name in names
-        if name in raw
-    }
-
-
-def _stamp(moment: datetime) -> str:
-    return moment.astimezone().isoformat(timespec="seconds")

@@ -91,6 +91,11 @@ def split(text: str) -> tuple[str, ...]:
     return tuple(text[start:stop] for start, stop in spans(text))
 
 
+def split_lines(text: str) -> tuple[str, ...]:
+    """Return the sentences of a text in which every line ends one."""
+    return tuple(part for line in text.split("\n") for part in split(line))
+
+
 def plain(text: str) -> str:
     """Return a sentence as it is compared and shown.
 

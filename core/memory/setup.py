@@ -6,18 +6,16 @@ another kind does not become a vault: they would all go into its repository.
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from core.errors import MlxbunError, UsageProblem, VaultBusy
+from core.errors import UsageProblem, VaultBusy
 from core.memory.git import Git
+from core.memory.locking import acquire, disk_errors
 from core.memory.reference_pages import write_reference
 from core.memory.vault import ARTICLES, META, REFERENCES, TALK, Vault
 from core.memory.vault_pages import PAGES
@@ -39,7 +37,7 @@ _NAMED = 3  # files of another kind, in a message
 
 @dataclass(frozen=True, kw_only=True)
 class SetupResult:
-    """What setting up a vault came to."""
+    """The result of setting up a vault."""
 
     root: Path
     """The vault, links resolved."""
@@ -67,7 +65,7 @@ def setup_vault(
         root: the folder; it is created if it is missing.
         git: its repository; None: the one in `root`.
         import_from: a folder whose Markdown notes become articles.
-        on_note: hears one sentence at a time: what was kept, or not imported, and why.
+        on_note: called with one sentence for each thing that was kept, or not imported.
         today: for the names of pages that are kept; None: the day that it is.
 
     Raises:
@@ -80,7 +78,7 @@ def setup_vault(
     """
     root = Path(os.path.realpath(root))
     git = git if git is not None and git.root == root else Git(root)
-    with _explained(root), _alone(root):
+    with disk_errors(root, "set up"), _alone(root):
         _refuse_other_files(root)
         notes = None
         if import_from is not None:
@@ -179,7 +177,8 @@ def _alone(root: Path) -> Iterator[None]:
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(root, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _lock(descriptor, root)
+        if not acquire(descriptor, wait=_PATIENCE):
+            raise VaultBusy(f"Another mlxbun is setting up {root}.", hint="Try again later.")
         yield
     except BaseException:
         if made:
@@ -189,40 +188,11 @@ def _alone(root: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _lock(descriptor: int, root: Path) -> None:
-    until = time.monotonic() + _PATIENCE
-    while not _try_lock(descriptor):
-        if time.monotonic() >= until:
-            raise VaultBusy(f"Another mlxbun is setting up {root}.", hint="Try again later.")
-        time.sleep(0.05)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as problem:
-        # On a disk without locks the writer's own remain.
-        return problem.errno not in (errno.EAGAIN, errno.EACCES)
-    return True
-
-
 def _remove_if_empty(root: Path) -> None:
     try:
         root.rmdir()
     except OSError:
         return
-
-
-@contextmanager
-def _explained(root: Path) -> Iterator[None]:
-    """Turn what the system raises into one sentence."""
-    try:
-        yield
-    except OSError as problem:
-        hint = "Free some disk space." if problem.errno == errno.ENOSPC else None
-        reason = problem.strerror or str(problem)
-        message = f"The memory vault {root} cannot be set up: {reason}."
-        raise MlxbunError(message, hint=hint) from problem
 
 
 def _today() -> date:

@@ -6,6 +6,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from core.memory.vault import path_of
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -56,6 +58,6 @@ def _recent(vault: Vault, names: tuple[str, ...]) -> tuple[Recent, ...]:
     found: list[Recent] = []
     for name in names:
         with suppress(OSError):  # deleted meanwhile
-            modified = (vault.root / "articles" / f"{name}.md").lstat().st_mtime
+            modified = (vault.root / path_of(name)).lstat().st_mtime
             found.append(Recent(article=name, modified=modified))
     return tuple(sorted(found, key=lambda each: -each.modified)[:_RECENT])

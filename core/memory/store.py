@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import islice
 from typing import TYPE_CHECKING, Literal, cast
 
 from core.database import Database
 from core.memory.estimate import estimated_tokens
+from core.memory.forgotten import ForgottenMarks
 from core.memory.redact.key import keyed
 from core.memory.sources.raw import digest_of
 from core.memory.turns import SourceConversation, Turn
@@ -42,9 +42,6 @@ _MIGRATIONS = (
         "CREATE INDEX turns_by_id ON turns (id)",
         """CREATE TABLE files (
             file TEXT PRIMARY KEY, state TEXT NOT NULL
-        ) STRICT, WITHOUT ROWID""",
-        """CREATE TABLE forgotten (
-            mark TEXT PRIMARY KEY, what TEXT NOT NULL
         ) STRICT, WITHOUT ROWID""",
     ),
 )
@@ -77,15 +74,19 @@ class ConversationHead:
 class ConversationStore:
     """The conversations of one vault. Safe in any thread and beside any number of processes."""
 
-    def __init__(self, folder: Path, *, key: bytes, on_note: Callable[[str], None]) -> None:
-        """Name the file; nothing is opened or made yet.
+    def __init__(
+        self, folder: Path, *, key: bytes, marks: Path, on_note: Callable[[str], None]
+    ) -> None:
+        """Name the files; nothing is opened or made yet.
 
         Args:
             folder: what memory keeps of this vault outside of it.
             key: the vault's secret (`core.memory.redact.key`).
-            on_note: hears in one sentence that a damaged file is left out or moved aside.
+            marks: the file that lists what is forgotten (`core.memory.forgotten`).
+            on_note: called with one sentence when a damaged file is left out or moved aside.
         """
         self._key = key
+        self._marks = ForgottenMarks(marks)
         self._database = Database(
             folder / "conversations.db",
             name="The store of conversations",
@@ -98,18 +99,14 @@ class ConversationStore:
         """Return all conversations, oldest first; undated ones come last."""
         return self._heads("")
 
-    def unsynthesized(
-        self, *, since: datetime | None = None, limit: int | None = None
-    ) -> tuple[ConversationHead, ...]:
+    def unsynthesized(self, *, since: datetime | None = None) -> tuple[ConversationHead, ...]:
         """Return the conversations that are new or have changed since articles were written.
 
         Args:
             since: leaves out those whose last turn is older; undated ones stay.
-            limit: at most so many, the oldest first.
         """
         heads = self._heads("WHERE synthesized IS NOT digest")
-        fits = (h for h in heads if since is None or h.last is None or h.last >= since)
-        return tuple(islice(fits, limit))
+        return tuple(h for h in heads if since is None or h.last is None or h.last >= since)
 
     def get(self, source_id: str) -> SourceConversation | None:
         """Return a conversation; None: there is none with this id."""
@@ -154,7 +151,7 @@ class ConversationStore:
     def _add(
         self, connection: sqlite3.Connection, conversation: SourceConversation, origin: str
     ) -> Outcome:
-        if self._marked(connection, [self.mark("source", conversation.id)]):
+        if self._marks.known([self.mark("source", conversation.id)]):
             return "forgotten"
         last = max((turn.at for turn in conversation.turns if turn.at), default=None)
         sql = "SELECT digest, origin, last FROM conversations WHERE id = ?"
@@ -207,7 +204,7 @@ class ConversationStore:
         return self._database.write(change)
 
     def forget_turns(self, source_id: str, ids: frozenset[str], *, title: str | None) -> None:
-        """Delete turns of a conversation, which goes too if no other is left, and mark them.
+        """Delete turns of a conversation, or all of it if no other is left, and mark them.
 
         What was synthesized stays so: the rest need not be read again.
 
@@ -255,18 +252,12 @@ class ConversationStore:
             what: their kind: `source` (an id), `turn` (`turn_name`), or `words` (of a sentence).
             texts: kept as keyed hashes only.
         """
-        rows = [(self.mark(what, text), what) for text in texts]
-        sql = "INSERT OR IGNORE INTO forgotten VALUES (?, ?)"
-        self._database.write(lambda connection: connection.executemany(sql, rows) and None)
+        self._marks.add(self.mark(what, text) for text in texts)
 
     def forgotten(self, what: str, texts: Sequence[str]) -> frozenset[str]:
         """Return those of some texts that are marked as forgotten."""
         by_mark = {self.mark(what, text): text for text in texts}
-        found = self._database.read(
-            lambda connection: frozenset(self._marked(connection, list(by_mark))),
-            otherwise=frozenset[str](),
-        )
-        return frozenset(by_mark[mark] for mark in found)
+        return frozenset(by_mark[mark] for mark in self._marks.known(by_mark))
 
     def forgotten_turns(self, conversation: SourceConversation) -> frozenset[str]:
         """Return the ids of its turns that are forgotten, here or in what they were copied from."""
@@ -302,14 +293,6 @@ class ConversationStore:
         return self._database.read(
             lambda connection: tuple(_head(row) for row in connection.execute(sql)), otherwise=()
         )
-
-    @staticmethod
-    def _marked(connection: sqlite3.Connection, marks: Sequence[str]) -> set[str]:
-        found: set[str] = set()
-        for part in _parts(marks):
-            sql = f"SELECT mark FROM forgotten WHERE mark IN ({','.join('?' * len(part))})"
-            found.update(row[0] for row in connection.execute(sql, part))
-        return found
 
 
 def turn_name(source_id: str, kind: str, turn: str) -> str:

@@ -25,7 +25,7 @@ _CANNOT = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EP
 
 
 def exchange(one: Path, other: Path) -> None:
-    """Let two files trade places; `one` is ours, and nobody else writes there.
+    """Let two files trade places; `one` is ours, and only we write there.
 
     Raises:
         FileNotFoundError: `other` is gone.

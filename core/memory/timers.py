@@ -315,7 +315,7 @@ class Cron:
         return (line,)
 
     def remove(self, label: str) -> tuple[str, ...]:
-        """Remove the line; a crontab that held nothing else goes with it."""
+        """Remove the line, and a crontab that held nothing else."""
         others, ours = self._split(label)
         if not ours:
             return ()

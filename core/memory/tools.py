@@ -34,7 +34,7 @@ _NAMED = 12  # sections in an answer to a wrong anchor
 
 @dataclass(frozen=True, kw_only=True)
 class ToolSpec:
-    """A tool as models are told of it."""
+    """A tool as it is described to models."""
 
     name: str
     """`memory_…`."""
@@ -51,7 +51,7 @@ class _Parameter:
     kind: Literal["string", "integer"]
     """Its type in JSON."""
     description: str = ""
-    """For the model; empty: the name says it."""
+    """For the model; empty: the name is enough."""
     required: bool = False
     """Whether a call must have it."""
     default: str | int | None = None
@@ -62,7 +62,7 @@ class _Parameter:
     """Largest integer; the smallest is 1."""
 
     def schema(self) -> dict[str, Any]:
-        """Return its JSON Schema: short, because it takes room in every conversation.
+        """Return its JSON Schema, short, because it uses context in every conversation.
 
         Ranges and defaults are left to the check of a call, which says them.
         """
@@ -86,7 +86,7 @@ class _Tool:
     """By name."""
 
     def spec(self, name: str) -> ToolSpec:
-        """Return it as models are told of it."""
+        """Return it as it is described to models."""
         return ToolSpec(
             name=name,
             description=self.description,
@@ -391,4 +391,4 @@ _TOOLS: dict[str, _Tool] = {
     ),
 }
 TOOLS: tuple[ToolSpec, ...] = tuple(tool.spec(name) for name, tool in _TOOLS.items())
-"""All tools, as models are told of them."""
+"""All tools, as they are described to models."""

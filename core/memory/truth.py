@@ -72,8 +72,8 @@ class Dispute:
     """What a person should look at."""
 
     kind: DisputeKind
-    """`same-day`: two values on one day; `undated`: no telling which is newer; `mixed`: the older
-    sentence says other things too; `deleted`, `rejected`: the user has taken this out before."""
+    """`same-day`: two values on one day; `undated`: it is unclear which is newer; `mixed`: the
+    older sentence says other things too; `deleted`, `rejected`: the user removed this before."""
     fact: Fact
     """The new fact."""
     against: str
@@ -232,7 +232,8 @@ class _Board:
         others = [line for line in lines if line not in equal and line.exclusive]
         covering = self._covering(fact, equal, others)
         if covering is not None:
-            self._cite(covering, fact)
+            if self._cite(covering, fact) and fact.exclusive and fact.date:
+                self._correct_ends(fact, fact.date, others)
         elif self._is_gone(fact):
             return
         elif not fact.exclusive:
@@ -247,8 +248,10 @@ class _Board:
             key = (self._subject(citation.subject or ""), name_key(citation.property or ""))
             about.setdefault(key, []).append(citation)
             self.present.add((citation.source, citation.message, key[1]))
+        own = text_hash(without_until(sentence.text))
         for (subject, property_key), citations in about.items():
-            entries = [e for e in map(self.ledger.behind, citations) if e is not None]
+            behind = (self.ledger.behind(citation, own) for citation in citations)
+            entries = [entry for entry in behind if entry is not None]
             self.lines.append(
                 _Line(
                     text=without_until(sentence.text),
@@ -303,12 +306,18 @@ class _Board:
                 return line
         return None
 
-    def _cite(self, line: _Line, fact: Fact) -> None:
-        """Add a footnote to a sentence that states the fact, unless it has enough."""
+    def _correct_ends(self, fact: Fact, day: str, others: Sequence[_Line]) -> None:
+        """Set earlier end dates: a value that replaced others was true before its first date."""
+        for line in others:
+            if line.until is not None:
+                self._retire(line, fact, day)
+
+    def _cite(self, line: _Line, fact: Fact) -> bool:
+        """Add a footnote to a sentence that states the fact, unless it has enough; return if so."""
         known = (fact.source, fact.message) in line.cites
         if known or line.labels >= MOST_CITATIONS:
             self.same.append(fact)
-            return
+            return False
         line.labels += 1
         line.cites.add((fact.source, fact.message))
         if fact.date:
@@ -317,14 +326,18 @@ class _Board:
             line.also.append(fact)
         else:
             self.cited.append(Cited(sentence=line.index, fact=fact))
+        return True
 
     def _is_gone(self, fact: Fact) -> bool:
-        """Return whether the user has taken this statement out; it stays out then."""
+        """Return whether the user has removed this statement; it stays out then."""
         for entry in self.ledger.said(self.article, fact):
             if entry.state == "rejected":
                 self._leave_out("rejected", fact, "")
                 return True
-            is_there = (entry.source, entry.message, entry.property) in self.present
+            # Other values of the same property and message may stand there with the same footnote.
+            is_there = fact.exclusive and (
+                (entry.source, entry.message, entry.property) in self.present
+            )
             if entry.state == "written" and not is_there:
                 self._leave_out("deleted", fact, "")
                 return True

@@ -13,11 +13,12 @@ import os
 import stat
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from core.errors import NotFound, StoreCorrupt, UsageProblem, VaultMissing
 from core.memory.article import parse
 from core.memory.names import REFERENCE, SUFFIX, checked_name, is_name, name_key
+from core.memory.plain import shortened
 from core.units import format_bytes
 
 if TYPE_CHECKING:
@@ -71,6 +72,15 @@ class Page:
         if self.truncated:
             return f"{self.path} has {format_bytes(self.size)}; only the beginning is shown."
         return None
+
+
+class HasRoot(Protocol):
+    """A vault, for callers that need only its folder."""
+
+    @property
+    def root(self) -> Path:
+        """Its folder."""
+        ...
 
 
 class Vault:
@@ -273,6 +283,11 @@ def path_of(name: str) -> str:
     return f"{name}{SUFFIX}" if name.startswith(REFERENCE) else f"{ARTICLES}/{name}{SUFFIX}"
 
 
+def talk_path(name: str) -> str:
+    """Return where the Talk page of an article lies: `Talk/NAME.md`."""
+    return f"{TALK}/{name}{SUFFIX}"
+
+
 def name_of(path: str) -> str:
     """Return the name of the page at a path."""
     return path.removeprefix(f"{ARTICLES}/").removesuffix(SUFFIX)
@@ -294,7 +309,7 @@ def _match(wanted: str, pool: Sequence[str]) -> str | None:
 
 
 def _unknown(name: str, pool: Sequence[str]) -> NotFound:
-    shown = name if len(name) <= 80 else f"{name[:79]}…"
+    shown = shortened(name, 80)
     key = name_key(name[:80])
     within = [each for each in pool if key in name_key(each)]
     close = within or difflib.get_close_matches(name[:80], pool[:2000], n=3, cutoff=0.6)

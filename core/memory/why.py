@@ -85,13 +85,13 @@ class Reasons:
 def why(
     text: str, *, vault: Vault, git: Git | None, store: ConversationStore | None = None
 ) -> Reasons:
-    """Find a sentence in the articles and tell where it comes from.
+    """Find a sentence in the articles, and where it comes from.
 
     Args:
         text: the sentence, or a part of it, or some words of it.
         vault: the vault.
         git: its repository; None: it has none.
-        store: the conversations that were ingested; None: they are not asked.
+        store: the conversations that were ingested; None: turns are not looked up.
 
     Raises:
         UsageProblem: the text has no words, or too many.

@@ -12,20 +12,20 @@
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import os
 import re
-import time
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
-from core.errors import BadRequest, MlxbunError, UsageProblem, VaultBusy
-from core.memory.git import MLXBUN, FileChange, Git, Person, login_person
+from core.errors import BadRequest, UsageProblem, VaultBusy
+from core.memory.commit_messages import edit_message, with_trailers
+from core.memory.fast_import import MLXBUN, FileChange, Person, login_person
+from core.memory.git import Git
 from core.memory.git_index import read_index
+from core.memory.locking import acquire, disk_errors
 from core.memory.placing import Move, Placing, changed, digest
 from core.memory.redact.key import private_folder
 from core.memory.worktree import (
@@ -42,11 +42,10 @@ if TYPE_CHECKING:
 
     from core.memory.git import TreeEntry
     from core.memory.git_index import Index
+    from core.memory.vault import HasRoot
     from core.memory.worktree import DirtyFile, LeftOut
 
-_POLL_SECONDS = 0.05
 _BRANCH = re.compile(r"mlxbun/[A-Za-z0-9][A-Za-z0-9_-]{0,99}")
-_HELD = (errno.EAGAIN, errno.EACCES)
 _UNDER_WAY = {
     "MERGE_HEAD": "merge",
     "CHERRY_PICK_HEAD": "cherry-pick",
@@ -54,21 +53,11 @@ _UNDER_WAY = {
     "rebase-merge": "rebase",
     "rebase-apply": "rebase",
 }
-_LISTED_PATHS = 20
-
-
-class HasRoot(Protocol):
-    """A vault."""
-
-    @property
-    def root(self) -> Path:
-        """Its folder."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """What is to become of a file of the vault."""
+    """A planned change to a file of the vault."""
 
     path: str
     """Relative to the vault, with `/`."""
@@ -83,7 +72,7 @@ class Change:
 def editing(vault: Path | HasRoot, wait: float = 10.0) -> Iterator[Edit]:
     """Hold the vault for writing; what the user has changed in it is committed first.
 
-    What an earlier process left halfway, because it was killed, is put right before that.
+    What an earlier process left halfway, because it was killed, is repaired before that.
 
     Args:
         vault: the vault, or its folder.
@@ -93,11 +82,11 @@ def editing(vault: Path | HasRoot, wait: float = 10.0) -> Iterator[Edit]:
         VaultBusy: another process writes, or the user's git is in the middle of something.
         UsageProblem: the vault is not the top level of a git repository.
         GitMissing: there is no usable git.
-        MlxbunError: git or the disk does not play along.
+        MlxbunError: git or the disk fails.
     """
     git = Git(vault if isinstance(vault, Path) else vault.root)
     git.require_top_level()
-    with _explained(git.root):
+    with disk_errors(git.root, "written"):
         folder = _own_folder(git.root)
     with _locked(folder / "lock", wait) as descriptor:
         git.kept_open = (descriptor,)
@@ -123,7 +112,7 @@ class Edit:
 
     def record(self) -> None:
         """Heal what was left halfway, then commit what the user has changed."""
-        with _explained(self.git.root), self._placing.locked(self._wait):
+        with disk_errors(self.git.root, "written"), self._placing.locked(self._wait):
             self._record()
 
     def record_late(self) -> None:
@@ -157,11 +146,11 @@ class Edit:
             VaultBusy: the user's git is in the middle of something; nothing was changed.
             BadRequest: a path leads out of the vault.
             UsageProblem: a path that git ignores, or that leads through a symbolic link.
-            MlxbunError: git or the disk does not play along; nothing was changed.
+            MlxbunError: git or the disk fails; nothing was changed.
         """
         planned = _by_path(changes)
-        text = _with_trailers(message, run, sources, trailers)
-        with _explained(self.git.root), self._placing.locked(self._wait):
+        text = with_trailers(message, run, sources, trailers)
+        with disk_errors(self.git.root, "written"), self._placing.locked(self._wait):
             head, known = self._record()
             moves = self._moves(planned, known)
             if not moves and head is not None:
@@ -195,7 +184,7 @@ class Edit:
             VaultChanged: a file is not what its change was planned for.
         """
         _checked_branch(branch)
-        with _explained(self.git.root):
+        with disk_errors(self.git.root, "written"):
             tip = self.git.branch_tip(branch)
             parent = tip or self.git.head()
             planned = _by_path(changes)
@@ -210,7 +199,7 @@ class Edit:
                 [FileChange(path=path, data=_bytes(each)) for path, each in planned.items()],
                 parent=parent,
                 author=MLXBUN,
-                message=_with_trailers(message, run, sources, ()),
+                message=with_trailers(message, run, sources, ()),
                 when=_now(),
             )
             if not self.git.move_ref(f"refs/heads/{branch}", commit, tip, why="mlxbun: review"):
@@ -226,12 +215,12 @@ class Edit:
 
     @contextmanager
     def git_locked(self) -> Iterator[None]:
-        """Keep the user's git out while the block runs; `commit` does so by itself.
+        """Keep the user's git out while the block runs; `commit` does this itself.
 
         Raises:
             VaultBusy: a git command is running.
         """
-        with _explained(self.git.root), self._placing.locked(self._wait):
+        with disk_errors(self.git.root, "written"), self._placing.locked(self._wait):
             yield
 
     def drop_replaced(self) -> None:
@@ -304,7 +293,7 @@ class Edit:
         if not found.dirty:
             return head, files
         edits = self._edits(found.dirty, files)
-        message = _edit_message(found.dirty)
+        message = edit_message(found.dirty)
         head = self._commit(head, edits, (), message=message, author=login_person())
         self.recorded = tuple(sorted({*self.recorded, *(each.path for each in found.dirty)}))
         return head, self.git.tree(head)
@@ -400,42 +389,16 @@ def _own_folder(root: Path) -> Path:
 @contextmanager
 def _locked(file: Path, wait: float) -> Iterator[int]:
     """Hold a lock file, and yield its descriptor."""
-    with _explained(file.parents[2]):
+    with disk_errors(file.parents[2], "written"):
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        until = time.monotonic() + wait
-        while not _try_lock(descriptor):
-            if time.monotonic() >= until:
-                raise VaultBusy(
-                    "Another mlxbun is writing to the memory vault.",
-                    hint="Try again when it is done.",
-                )
-            time.sleep(_POLL_SECONDS)
+        if not acquire(descriptor, wait=wait):
+            raise VaultBusy(
+                "Another mlxbun is writing to the memory vault.", hint="Try again when it is done."
+            )
         yield descriptor
     finally:
         os.close(descriptor)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as problem:
-        # A disk without locks: git's own lock remains, which `Placing.locked` takes.
-        return problem.errno not in _HELD
-    return True
-
-
-@contextmanager
-def _explained(root: Path) -> Iterator[None]:
-    """Turn what the system raises into one sentence."""
-    try:
-        yield
-    except OSError as problem:
-        hint = "Free some disk space." if problem.errno == errno.ENOSPC else None
-        name = f" ({problem.filename})" if problem.filename else ""
-        raise MlxbunError(
-            f"The memory vault {root} cannot be written: {problem.strerror}{name}.", hint=hint
-        ) from problem
 
 
 def _content(root: Path, path: str) -> Content | None:
@@ -459,30 +422,6 @@ def _bytes(change: Change) -> bytes | None:
         return change.after.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         raise UsageProblem(f"The new text of {change.path} is not valid Unicode.") from None
-
-
-def _with_trailers(
-    message: str,
-    run: str | None,
-    sources: Sequence[str],
-    trailers: Sequence[tuple[str, str]],
-) -> str:
-    """Return a message with what machines read at its end; the message cannot imitate that."""
-    text = re.sub(r"(?m)^(?=mlxbun-)", " ", message.replace("\0", ""), flags=re.IGNORECASE).strip()
-    pairs = [("Mlxbun-Run", run)] if run else []
-    pairs += [*(("Mlxbun-Source", source) for source in sources), *trailers]
-    lines = "".join(f"{name}: {' '.join(value.split())}\n" for name, value in pairs)
-    return f"{text or 'Change the vault'}\n" + (f"\n{lines}" if lines else "")
-
-
-def _edit_message(dirty: Sequence[DirtyFile]) -> str:
-    names = [" ".join(each.path.split()) for each in dirty]
-    if len(names) == 1:
-        return f"Record an edit of {names[0]}\n"
-    listed = "".join(f"- {each.state}: {name}\n" for each, name in zip(dirty, names, strict=True))
-    shown = "".join(listed.splitlines(keepends=True)[:_LISTED_PATHS])
-    more = f"- and {len(names) - _LISTED_PATHS} more\n" if len(names) > _LISTED_PATHS else ""
-    return f"Record edits of {len(names)} files\n\n{shown}{more}"
 
 
 def _now() -> datetime:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 _Result = TypeVar("_Result")
 _UNREADABLE = 503
-# What browsers send with requests that nobody has made yet.
+# What browsers send with requests that the user has not made yet.
 _AHEAD = ("sec-purpose", "purpose", "x-purpose", "x-moz")
 _EARLY = ("prefetch", "prerender", "preview")
 _ONLY_LOOPBACK = "Ask for this at 127.0.0.1 or localhost."
@@ -165,8 +165,8 @@ async def synthesize(request: Request[Any, Any, Any]) -> Response[Any]:
         return problem(_ONLY_LOOPBACK, 403)
     dry, drain = wire.dry_of(request.query_params), serving.options.drain
 
-    def work(tell: Callable[[list[bytes]], None], cancelled: Callable[[], bool]) -> None:
-        _synthesize(serving, tell, cancelled, dry=dry)
+    def work(send: Callable[[list[bytes]], None], cancelled: Callable[[], bool]) -> None:
+        _synthesize(serving, send, cancelled, dry=dry)
 
     stream = EventStream(
         serving.syntheses.frames(work, dry=dry, stopping=lambda: drain.begun),
@@ -185,7 +185,7 @@ async def _read(
 
 
 async def _answer(serving: Serving, work: Callable[[], msgspec.Struct]) -> Response[bytes]:
-    """Do some work on the disk and answer. What goes wrong with the vault is never a 500."""
+    """Do some work on the disk and answer. A fault of the vault is never a 500."""
     try:
         return as_json(await serving.options.drain.unless_given_up(serving.disk.run(work)))
     except VaultMissing:
@@ -228,7 +228,7 @@ def _set_up(serving: Serving, path: str | None) -> wire.MemoryInit:
 
 def _synthesize(
     serving: Serving,
-    tell: Callable[[list[bytes]], None],
+    send: Callable[[list[bytes]], None],
     cancelled: Callable[[], bool],
     *,
     dry: bool,
@@ -241,13 +241,13 @@ def _synthesize(
 
     options, last = serving.options, 0
 
-    def hear(event: SynthesisEvent) -> None:
+    def on_event(event: SynthesisEvent) -> None:
         nonlocal last
         if isinstance(event, StageProgress):  # a message for each percent, not for each item
             share, last = last, 100 * event.done // max(event.total, 1)
             if share == last:
                 return
-        tell(wire.event_message(event))
+        send(wire.event_message(event))
 
     sources = SourceOptions(sessions=options.paths.sessions_folder)
     run(
@@ -255,7 +255,7 @@ def _synthesize(
         vault_root=vault_root(options.paths),
         paths=options.paths,
         model=lambda: options.memory_model(serving.engine),
-        on_event=hear,
+        on_event=on_event,
         cancelled=cancelled,
         clock=lambda: datetime.now(UTC).astimezone(),
     )
@@ -276,5 +276,5 @@ def _is_loopback(request: Request[Any, Any, Any]) -> bool:
 
 def _is_early(request: Request[Any, Any, Any]) -> bool:
     """Return whether a browser asks in advance, for a page that may never be opened."""
-    told = (request.headers.get(name, "").lower() for name in _AHEAD)
-    return any(word in each for each in told for word in _EARLY)
+    values = (request.headers.get(name, "").lower() for name in _AHEAD)
+    return any(word in each for each in values for word in _EARLY)

@@ -288,7 +288,7 @@ def dry_of(query: Mapping[str, str]) -> bool:
     """Return whether a run is only planned.
 
     Raises:
-        BadRequest: the value is none of 0, 1, false and true.
+        BadRequest: the value is not 0, 1, false or true.
     """
     try:
         return _SWITCHED[query.get("dry", "").lower()]
@@ -317,8 +317,8 @@ def event_message(event: SynthesisEvent) -> list[bytes]:
         case StageStarted():
             found = SynthesisMessage(type="stage", stage=event.stage, message=clean(event.message))
         case StageProgress():
-            told = f"{event.stage}: {event.done} of {event.total}"
-            found = SynthesisMessage(type="log", message=told)
+            progress = f"{event.stage}: {event.done} of {event.total}"
+            found = SynthesisMessage(type="log", message=progress)
         case Note():
             found = SynthesisMessage(type="log", message=clean(event.message))
         case _:
@@ -335,8 +335,8 @@ def _closing(summary: SynthesisSummary) -> list[bytes]:
     note = clean(summary.note)
     kind = "synthesis done" if summary.run else "synthesis planned"
     done = SynthesisMessage(type="done", message=f"{kind} — {note}")
-    told = SynthesisMessage(type="summary", implemented=True, stages=list(STAGES), note=note)
-    return [msgspec.json.encode(done), msgspec.json.encode(told)]
+    closing = SynthesisMessage(type="summary", implemented=True, stages=list(STAGES), note=note)
+    return [msgspec.json.encode(done), msgspec.json.encode(closing)]
 
 
 def _check_plain(field: str, value: str) -> None:

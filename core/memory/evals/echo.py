@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from core.memory.article import parse, sentences
 from core.memory.tools import MemoryTools
+from core.memory.vault import path_of
 from core.sessions.conversation import said
 from core.sessions.store import SessionStore
 
@@ -27,7 +28,7 @@ _ARTICLES = 4
 
 def facts_and_sentences(vault: Vault) -> tuple[int, int]:
     """Return how many citations and how many sentences the articles have."""
-    articles = [parse(vault.read(f"articles/{n}.md").text) for n in vault.names().articles]
+    articles = [parse(vault.read(path_of(n)).text) for n in vault.names().articles]
     return sum(len(a.footnotes) for a in articles), sum(len(sentences(a)) for a in articles)
 
 
@@ -55,22 +56,22 @@ def write_chat(memory: Memory, turn: int, now: datetime) -> None:
 def _about(memory: Memory, name: str, way: int) -> Iterator[tuple[str, str]]:
     """Yield the messages about one article."""
     result = MemoryTools(lambda: memory).call("memory_read", {"name": name})
-    told = [s.text for s in sentences(parse(memory.vault.read(f"articles/{name}.md").text))]
+    texts = [s.text for s in sentences(parse(memory.vault.read(path_of(name)).text))]
     yield "user", f"What do you know about {name}?"
     yield "tool", result
-    yield "assistant", " ".join(told)
-    yield "user", _pasted(result, told, way)
-    yield "assistant", "You are welcome. " + " ".join(told[:2])
+    yield "assistant", " ".join(texts)
+    yield "user", _pasted(result, texts, way)
+    yield "assistant", "You are welcome. " + " ".join(texts[:2])
 
 
-def _pasted(result: str, told: list[str], way: int) -> str:
+def _pasted(result: str, texts: list[str], way: int) -> str:
     """Return what the user pastes back."""
-    bullets = "\n".join(f"- {sentence}" for sentence in told)
+    bullets = "\n".join(f"- {sentence}" for sentence in texts)
     return (
-        " ".join(told),
+        " ".join(texts),
         f"Thanks! {bullets}",
-        "\n".join(f"> {sentence}" for sentence in told) + "\n\nThanks.",
+        "\n".join(f"> {sentence}" for sentence in texts) + "\n\nThanks.",
         result,
-        f'"{" ".join(told)}"\n\nIs that all?',
+        f'"{" ".join(texts)}"\n\nIs that all?',
         f"{bullets}\n",
     )[way % 6]

@@ -1,9 +1,9 @@
 """The labelled corpus: conversations that we wrote, and the facts that stand in them.
 
-`corpus/project.json` holds 30 conversations on an invented project, `corpus/unseen.json` ten on
-other things, written without knowledge of the rule-based extractor. A name in double braces stands
-for a secret: it is put together when the file is read, so that no scanner mistakes the corpus for
-a leak.
+`corpus/project.json` holds 30 conversations on an invented project, `corpus/other.json` ten on
+other things, and `corpus/unseen.json` ten more, written by someone who had not read the rule-based
+extractor, after it was finished. A name in double braces stands for a secret: it is put together
+when the file is read, so that no scanner mistakes the corpus for a leak.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import cache, cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Literal, cast, get_args
 
 from core.memory.citation import collapsed
 from core.memory.names import name_key
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from core.memory.stages.types import EntityKind
     from core.memory.turns import Role
 
-Part = Literal["project", "unseen"]
-PARTS: tuple[Part, ...] = ("project", "unseen")
+Part = Literal["project", "other", "unseen"]
+PARTS: tuple[Part, ...] = get_args(Part)
 """The parts of the corpus."""
 _FOLDER = Path(__file__).parent / "corpus"
 _SECRET = re.compile(r"\{\{([a-z0-9-]+)\}\}")

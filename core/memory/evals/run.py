@@ -33,8 +33,6 @@ if TYPE_CHECKING:
 
 ROUNDS = 5
 """Chats that repeat what memory says, each read by a run of its own."""
-BUILT_IN = ("oracle", "noisy", "rules")
-"""Models that need no language model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +61,7 @@ class EvalReport:
     """Where the vault lies."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return it as a JSON object."""
         return {
             "part": self.part,
             "model": self.model,
@@ -106,8 +104,8 @@ def run_eval(
         model: opens the model, once; its `close`, if it has one, is called at the end.
         part: the part of the corpus.
         workdir: an empty or new folder; vault, caches and exports stay in it.
-        on_event: hears of all runs.
-        cancelled: asked as `synthesize` asks it.
+        on_event: called with the events of all runs.
+        cancelled: checked as in `synthesize`.
         clock: the time, with a time zone.
 
     Raises:

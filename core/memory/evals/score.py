@@ -14,9 +14,10 @@ from core.errors import NotFound, UsageProblem
 from core.memory.citation import collapsed, is_quoted, parse_citation
 from core.memory.echoes import words
 from core.memory.evals.pages import is_named, scored_page
+from core.memory.fast_import import MLXBUN
 from core.memory.git import Git
 from core.memory.names import name_key
-from core.memory.vault import open_vault
+from core.memory.vault import ARTICLES, name_of, open_vault, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
     from core.memory.links import Link
     from core.memory.vault import Vault
 
-OUR_ADDRESS = "memory@mlxbun.invalid"
-"""Author of the commits that the pipeline makes."""
-_ARTICLES = "articles/"
 _ENTRY = re.compile(r"^<!-- mlxbun [0-9a-f]{12} -->", re.MULTILINE)
 _LARGEST_FILE = 64 * 2**20
 
@@ -89,7 +87,7 @@ class Score:
     """Entries on the pages in `Talk/`."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON has it; shares with their value."""
+        """Return it as a JSON object; shares with their value."""
         return {field.name: _plain(getattr(self, field.name)) for field in fields(self)}
 
 
@@ -119,8 +117,7 @@ def score(
     """
     vault = open_vault(root)
     pages = [
-        scored_page(name, vault.read(f"{_ARTICLES}{name}.md").text, corpus)
-        for name in vault.names().articles
+        scored_page(name, vault.read(path_of(name)).text, corpus) for name in vault.names().articles
     ]
     commits = list(_history(Git(root), corpus))
     links = [_Link(page, link, vault, pages, corpus) for page in pages for link in _links(page)]
@@ -246,7 +243,7 @@ def _target(name: str, vault: Vault) -> str | None:
         path = vault.find(name)
     except (NotFound, UsageProblem):
         return None
-    return path.removeprefix(_ARTICLES).removesuffix(".md")
+    return name_of(path)
 
 
 def _names(words: str, identity: str | None, corpus: Corpus) -> bool:
@@ -326,13 +323,13 @@ def _history(git: Git, corpus: Corpus) -> Iterator[_Commit]:
     for line in listed.splitlines():
         commit, _, author = line.partition(" ")
         tree = git.tree(commit)
-        paths = [p for p in tree if p.startswith(_ARTICLES) and p.endswith(".md")]
+        paths = [p for p in tree if p.startswith(f"{ARTICLES}/") and p.endswith(".md")]
         blobs = git.blobs(tree[path].blob for path in paths)
         pages = tuple(
-            scored_page(path.removeprefix(_ARTICLES)[:-3], (blob or b"").decode(), corpus)
+            scored_page(name_of(path), (blob or b"").decode(), corpus)
             for path, blob in zip(paths, blobs, strict=True)
         )
-        yield _Commit(ours=author == OUR_ADDRESS, pages=pages)
+        yield _Commit(ours=author == MLXBUN.email, pages=pages)
 
 
 def _lost_sentences(commits: Sequence[_Commit]) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Numbers that belong to a person: cards, bank accounts, telephones. Checked, not only matched.
 
-Dates, versions, ports, amounts, hashes, UUIDs and ISBNs look like them and are none.
+Dates, versions, ports, amounts, hashes, UUIDs and ISBNs look like them and are kept.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ CARD = re.compile(
 )
 _ISSUERS = re.compile(
     r"4\d{15}|5[1-5]\d{14}|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}|3[47]\d{13}"
+    r"|(?:50(?:18|20|38)|6304|67(?:59|6[1-3]))\d{12}"
     r"|3(?:0[0-5]|[68]\d)\d{11}|6(?:011|4[4-9]\d|5\d\d|2\d\d)\d{12}|35(?:2[89]|[3-8]\d)\d{12}"
 )
 IBAN = re.compile(r"(?<![A-Za-z0-9])[A-Za-z]{2}\d{2}(?=[ ]?[A-Za-z0-9]{2})")
@@ -91,7 +92,7 @@ def iban_end(text: str, start: int) -> int | None:
 
 
 def phone_digits(match: re.Match[str]) -> str | None:
-    """Return the digits of a match of `PHONE`, country code first; None: it is no number."""
+    """Return the digits of a match of `PHONE`, country code first; None: it is not a number."""
     rest = match["rest"].replace("(0)", "")
     groups = _GROUPS.findall(rest)
     digits = "".join(groups)
@@ -118,5 +119,5 @@ def _are_grouped(groups: list[str], country: str, rest: str) -> bool:
 
 
 def _is_table(groups: list[str]) -> bool:
-    """Return whether groups look like a row of a hex dump, or there are none."""
+    """Return whether groups look like a row of a hex dump, or are missing."""
     return len(groups) == 1 or len({len(group) for group in groups[1:]} | {4}) == 1

@@ -48,6 +48,12 @@ VENDORS = (
     ("lin_api_", r"lin_api_[A-Za-z0-9]{30,}+", "key"),
     ("tskey-", rf"tskey-{_WORD}{{20,}}+", "key"),
     ("AGE-SECRET-KEY-", r"AGE-SECRET-KEY-1[A-Z0-9]{50,}+", "key"),
+    ("shp", r"shp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}(?![A-Za-z0-9])", "token"),
+    ("dckr_", rf"dckr_[po]at_{_WORD}{{20,}}+", "token"),
+    ("sntry", r"sntry[su]_[A-Za-z0-9+/=_]{40,}+", "token"),
+    ("hv", rf"hv[sbr]\.{_WORD}{{24,}}+", "token"),
+    ("key-", r"key-[0-9a-f]{32}(?![A-Za-z0-9])", "key"),
+    (".", rf"[MNO][A-Za-z0-9_-]{{23,27}}\.{_WORD}{{6}}\.{_WORD}{{27,}}+", "token"),
     (":AA", r"\d{8,10}:AA[A-Za-z0-9_-]{33}(?![A-Za-z0-9_-])", "token"),
     ("eyJ", rf"eyJ{_WORD}{{10,}}+\.{_WORD}{{10,}}+\.{_WORD}{{5,}}+", "token"),
 )
@@ -96,9 +102,10 @@ ASSIGNMENT_HINTS = (
     "pass", "kennwort", "contraseña", "senha", "wachtwoord", "parola", "hasło", "пароль", "pwd",
     "密码", "密碼", "パスワード", "비밀번호", "key", "token", "secret", "credential",
 )  # fmt: skip
+_LATIN = r"A-Za-z0-9À-ÖØ-öø-ɏ"
 EMAIL = re.compile(
-    r"(?<![A-Za-z0-9._%+-])([A-Za-z0-9._%+-]{1,64}+)@"
-    r"((?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,62})\.){1,6}([A-Za-z]{2,24}))(?![A-Za-z0-9(@-])"
+    rf"(?<![{_LATIN}._%+-])([{_LATIN}._%+-](?:[{_LATIN}._%+'-]{{0,63}}+))@"
+    rf"((?:[{_LATIN}](?:[{_LATIN}-]{{0,62}})\.){{1,6}}([A-Za-z]{{2,24}}))(?![{_LATIN}(@-])"
 )
 NOT_DOMAINS = words(
     "png jpg jpeg gif svg webp js ts jsx tsx json css html yml yaml txt log zip gz so dylib"

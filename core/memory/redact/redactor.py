@@ -8,23 +8,18 @@ whose secrets are replaced stays as it is when it is redacted again.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from core.memory.redact import numbers, patterns
 from core.memory.redact.key import keyed, vault_key
 from core.memory.redact.values import is_key, is_password, is_vendor_key
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from core.memory.vault import HasRoot
 
 VERSION = 1
 """Raised when more is found than before: sources are read again then."""
 _DIGITS = re.compile(r"\d")
-
-
-class _HasRoot(Protocol):
-    @property
-    def root(self) -> Path: ...
 
 
 class Redactor:
@@ -154,7 +149,7 @@ class Redactor:
         return numbers.PHONE.sub(replaced, text)
 
 
-def redactor(vault: _HasRoot) -> Redactor:
+def redactor(vault: HasRoot) -> Redactor:
     """Return the redactor of a vault.
 
     Raises:

@@ -24,7 +24,7 @@ _PLAIN = words(
     encrypted enter new old short long weak strong generated always never also still now case
     necessary mandatory redacted securestring"""
 )
-"""What stands after `password:` and is none."""
+"""Words after `password:` that are not a password."""
 
 
 def is_password(match: re.Match[str]) -> str | None:

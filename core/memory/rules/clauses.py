@@ -30,11 +30,14 @@ _PRONOUN = r"(?:i|we|she|he|they|it|i['’](?:m|ve|ll)|we['’](?:re|ve|ll)|(?:i
 _PERSON = rf"(?:{_PRONOUN}|(?:my|our|the|there|this|that)\b)"
 _ASKING = r"(?:what|how|why|can|could|should|would|is|are|do|does|any|please)\b"
 _CLAUSE = re.compile(
-    rf"(?i:,? (?:and|but|so|while|whereas) (?={_PERSON}))"
+    rf"(?i:,? (?:and|but|so|while|whereas) (?={_PERSON}|(?:if|when)\b))"
     r"|(?i:,? (?:because|although|though|which means|so that) )"
     rf"| [–—-] |(?i:, (?:so |and |but )?(?={_ASKING}))|(?i:: (?={_PERSON}))"
     r"|(?:, (?:and |but |so )?| and | but | so )"
     r"(?=[A-Z][\w'-]+(?: [A-Z][\w'-]+)? (?:is|has|was|will|[a-z]+s)\b)|(?i:, (?=" + _PRONOUN + "))"
+    # two statements with a comma between them
+    r"|(?i:, (?:and |but )?(?=(?:the|my|our) [\w-]{2,20}(?: [\w-]{2,20})? (?:is|are|was|were|has"
+    r"|runs|costs|lives|works|meets|uses)\b))"
 )
 _FINAL = " .!?,;:…。！？"
 _LONGEST_SENTENCE = 400

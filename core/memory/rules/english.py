@@ -38,10 +38,13 @@ from core.memory.rules.verbs import (
 from core.memory.rules.words import (
     ADVERBS,
     AGENTS,
+    ATTRIBUTES,
+    BODY,
     BY_PREPOSITION,
     HUMAN,
     INNER,
     KIN,
+    NUMBERS,
     PASSING,
     PETS,
     PREPOSITIONS,
@@ -91,6 +94,9 @@ def statements(clause: Clause, scope: Scope) -> Iterator[Statement]:
     words = text.split()
     if not 2 <= len(words) <= _MOST_WORDS:
         return
+    if (label := _LABEL.match(text)) and verb_at(text[label.end() :].split() or [""]):
+        words = text[label.end() :].split()
+        text = " ".join(words)
     found = special(text, clause.text, scope)
     if found:
         yield from found
@@ -119,15 +125,35 @@ def _plain_statements(words: list[str], clause: Clause, scope: Scope) -> Iterato
         return
     if _is_vague(words, at):
         return
+    subject = _own_thing(subject, words[at:], scope)
     for predicate in _coordinated(words[at:]):
         yield from _predicate(subject, predicate, clause.text, scope)
     yield from _agents(words[:at], words[at:], clause.text, scope)
 
 
+_LABEL = re.compile(r"[A-Z][\w-]{1,20}(?: [\w-]{1,20}){0,3}: (?=[A-Z])")
+"""`One more thing: Ana lives in Porto`; the rest is a clause of its own."""
 _SAID = re.compile(
     r"(?P<name>[A-Z][\w-]{1,30}(?: [A-Z][\w-]{1,30})?) "
     r"(?:just )?(?:told (?:me|us)|said|says|mentioned)(?: that)? (?:she|he|they) (?P<rest>.{3,200})"
 )
+
+
+def _own_thing(subject: Subject, words: list[str], scope: Scope) -> Subject:
+    """Return "our choir" as a thing of its own where it does something, or is somewhere.
+
+    What such a noun *is* stays with its owner: "my editor is Vim" is about the user.
+    """
+    noun = subject.prefix
+    if subject.name != USER or not noun or noun.split()[-1] in KIN | ROLES | ATTRIBUTES | BODY:
+        return subject
+    verbs, rest = verbs_of(words)
+    if any(verb in (*BE, "has", "have", "had") for verb in verbs):
+        is_placed = bool(rest) and plain(rest[0]) in PREPOSITIONS | {"every", "behind"}
+        if not is_placed:
+            return subject
+    scope.thing = noun
+    return Subject(name=noun, shown=f"the user's {noun}", kind="thing")
 
 
 def _from_pronoun(words: list[str]) -> list[str]:
@@ -222,7 +248,7 @@ def _state(
         return
     if not any(v in BE for v in verbs):
         pet = next((word for word in low[:3] if word in PETS), "")
-        name = "pet" if pet else "has"
+        name = "pet" if pet else _counted(low) or "has"
         yield _statement(subject, verbs, rest, quote, scope, property_name=name)
         return
     name = _state_property(subject, low, quote)
@@ -237,6 +263,14 @@ def _state(
         scope.meet(subject.name)
     yield from _named_in_role(subject, rest, quote, scope)
     yield _statement(subject, verbs, rest, quote, scope, property_name=name)
+
+
+def _counted(low: list[str]) -> str:
+    """Return what is counted in "two 4 TB disks" or "1,200 members in spring"; empty: nothing."""
+    end = next((at for at, word in enumerate(low) if word in PREPOSITIONS | {"and"}), len(low))
+    if not low or not (low[0][:1].isdigit() or low[0] in NUMBERS) or not 2 <= end <= 5:
+        return ""
+    return f"number of {low[end - 1]}" if low[end - 1].isalpha() else ""
 
 
 def _named_in_role(
@@ -339,7 +373,27 @@ def _statement(
         kind=kind,
         property=f"not {name}" if negative and name not in ("diet", "deploy day") else name,
         value=value,
-        exclusive=bool(category) or name in _HUMAN or name in (subject.prefix, "schedule"),
+        exclusive=_is_exclusive(name, value, subject, known=bool(category)),
         sentence=sentence,
         quote=quote,
     )
+
+
+_MEASURES = frozenset({"cost", "weighs", "measures", "earns", "pays", "lasts", "expires"})
+_PLACES = frozenset({"runs on", "lives in", "works at", "meets", "meetings", "hosting", "location"})
+
+
+def _is_exclusive(name: str, value: str, subject: Subject, *, known: bool) -> bool:
+    """Return whether a later value replaces this one.
+
+    Args:
+        name: the property.
+        value: of it.
+        subject: whose it is.
+        known: whether the property is that of a known sort of tool.
+    """
+    if known or name in _HUMAN or name in (subject.prefix, "schedule"):
+        return True
+    first = name.split(maxsplit=1)[0]
+    has_number = any(sign.isdigit() for sign in value)
+    return name.startswith("number of ") or name in _PLACES or (first in _MEASURES and has_number)

@@ -20,8 +20,9 @@ from core.memory.rules.english import statements
 from core.memory.rules.statement import Scope, Statement, plain
 from core.memory.rules.subjects import find_project
 from core.memory.rules.tongues import foreign_statements
-from core.memory.stages.extract import MOST_FACTS, without_pasted
+from core.memory.stages.extract import MOST_FACTS
 from core.memory.stages.orders import is_order
+from core.memory.stages.wording import without_pasted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

@@ -81,6 +81,8 @@ class Scope:
     """The person named last."""
     thing: str = ""
     """The thing named last."""
+    stranger: str = ""
+    """A name that came after `person`, of which it is not known whether it is a person's."""
     project: str = ""
     """What the conversation is about, as "we" and "our" mean it."""
     people: set[str] = field(default_factory=set)
@@ -91,7 +93,7 @@ class Scope:
     def meet(self, name: str, *, noun: str = "") -> None:
         """Remember a person, and from "sister" or "husband" which pronoun is theirs."""
         name = self.whole(name)
-        self.person = name
+        self.person, self.stranger = name, ""
         self.people.add(name)
         word = noun.removesuffix("-in-law")
         if word in MEN or word in WOMEN:
@@ -99,7 +101,9 @@ class Scope:
 
     def may_be(self, pronoun: str) -> bool:
         """Return whether a pronoun can mean the person named last."""
-        return bool(self.person) and self.pronouns.get(self.person, pronoun) == pronoun
+        if self.stranger or not self.person:
+            return False
+        return self.pronouns.get(self.person, pronoun) == pronoun
 
     def whole(self, name: str) -> str:
         """Return the full name of a person who is called by the first one now."""

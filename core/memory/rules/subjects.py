@@ -154,9 +154,11 @@ def _named(named: str, scope: Scope) -> Subject | None:
     whole = scope.whole(noun)
     kind = _kind(whole, scope)
     if kind == "person":
-        scope.person = whole
+        scope.person, scope.stranger = whole, ""
     else:
         scope.thing = noun
+        if determined is None and all(map(is_name, noun.split())):
+            scope.stranger = noun
     shown = f"the {noun}" if determined else noun
     return Subject(name=whole, shown=shown, kind=kind)
 

@@ -39,6 +39,17 @@ ATTRIBUTES = frozenset(
     | {"client", "customer", "timezone", "time zone", "slogan", "mascot", "branch", "schema"}
     | {"due date", "launch date", "release date", "deploy day", "release day", "target"}
 )
+BODY = frozenset(
+    {"knee", "back", "arm", "leg", "hand", "foot", "head", "eye", "eyes", "ear", "shoulder", "neck"}
+    | {"heart", "skin", "tooth", "teeth", "hip", "ankle", "wrist", "stomach", "hair", "blood"}
+    | {"age", "height", "weight", "surname", "birthday", "number", "address", "job", "hobby"}
+    | {"favourite", "favorite", "dream", "plan", "idea", "question", "problem", "opinion"}
+)
+"""What belongs to a person so closely that it is not a subject of its own."""
+NUMBERS = frozenset(
+    {"one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven"}
+    | {"twelve", "fifteen", "twenty", "thirty", "forty", "fifty", "hundred", "thousand"}
+)
 CATEGORIES: dict[str, frozenset[str]] = {
     "database": frozenset(
         {"postgres", "postgresql", "mysql", "mariadb", "sqlite", "mongodb", "mongo", "redis"}

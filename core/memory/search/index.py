@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from core.database import Database, MemoryDatabase
 from core.errors import BadRequest, MlxbunError
@@ -26,20 +26,12 @@ if TYPE_CHECKING:
 
     from core.memory.search.files import Content, Signature
     from core.memory.search.query import Term
+    from core.memory.vault import HasRoot
 
 MOST_RESULTS = 200
 """Largest `limit` of a search."""
 _HITS_EACH = 5  # lines of one article
 _BATCH = 500  # files that one transaction indexes
-
-
-class HasRoot(Protocol):
-    """A vault, as far as search needs one."""
-
-    @property
-    def root(self) -> Path:
-        """Its folder."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +80,7 @@ class SearchIndex:
 
         Args:
             path: the SQLite file.
-            on_note: hears in one sentence that the index is made again or kept in memory.
+            on_note: called with one sentence when the index is rebuilt or kept in memory.
         """
         self._note = on_note
         self._database: Database | MemoryDatabase = Database(

@@ -30,7 +30,7 @@ class Term:
     words: tuple[str, ...]
     """As the tokenizer cuts it; at least one."""
     prefix: bool
-    """Whether the last of them may go on."""
+    """Whether the last of them may continue."""
 
     @property
     def expression(self) -> str:

@@ -1,4 +1,4 @@
-"""The tables of the index, and what is asked of them. Knows no files."""
+"""The tables of the index, and their queries. Knows no files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ VERSION = _TABLES_VERSION * 1000 + TOKENS_VERSION
 or of `core.memory.search.document`."""
 
 # The columns of `words` hold words that our own tokenizer has cut, so FTS5's has only to split at
-# white space. `document` keeps what `words` has to be told again when a row is deleted.
+# white space. `document` keeps the words, which FTS5 needs again to delete a row.
 TABLES: tuple[str, ...] = (
     "CREATE TABLE state (generation INTEGER NOT NULL)",
     "INSERT INTO state VALUES (0)",

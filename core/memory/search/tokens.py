@@ -72,7 +72,7 @@ def tokens(text: str, *, whole: bool = True) -> list[str]:
 
     Args:
         text: any text.
-        whole: whether a last run of an unspaced script ends there. In a query it may go on, and
+        whole: whether a last run of an unspaced script ends there. In a query it may continue, and
             its last character does not stand alone unless it is the only one.
     """
     folded = fold(text)

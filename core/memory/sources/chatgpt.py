@@ -13,16 +13,15 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, cast
 
 from core.memory.sources.dates import from_any
-from core.memory.sources.raw import RawConversation, RawTurn
+from core.memory.sources.raw import MOST_PARTS, RawConversation, RawTurn, string
 from core.memory.sources.trees import branch, leaves
 
 if TYPE_CHECKING:
     from core.memory.turns import Role
 
 _ROLES: tuple[Role, ...] = ("user", "assistant", "system", "tool")
-_MOST_PARTS = 10_000
 _UNSPOKEN = ("thoughts", "reasoning_recap", "model_editable_context", "system_error")
-"""Types of content that nobody has said."""
+"""Types of content that are not messages."""
 
 
 def is_chatgpt(values: dict[str, Any]) -> bool:
@@ -34,11 +33,11 @@ def read_chatgpt(values: dict[str, Any]) -> RawConversation | None:
     """Return the current branch of a conversation; None: nothing was said in it."""
     mapping: dict[str, Any] = values["mapping"]
     parents = {
-        name: _text(node.get("parent")) or None
+        name: string(node.get("parent")) or None
         for name, node in mapping.items()
         if isinstance(node, dict)
     }
-    leaf = _text(values.get("current_node"))
+    leaf = string(values.get("current_node"))
     if leaf not in parents:
         leaf = _newest_leaf(mapping, parents)
     turns = [_turn(name, mapping[name].get("message")) for name in branch(leaf, parents)]
@@ -47,8 +46,8 @@ def read_chatgpt(values: dict[str, Any]) -> RawConversation | None:
         return None
     return RawConversation(
         kind="chatgpt",
-        key=_text(values.get("conversation_id")) or _text(values.get("id")) or said[0].id,
-        title=_text(values.get("title")),
+        key=string(values.get("conversation_id")) or string(values.get("id")) or said[0].id,
+        title=string(values.get("title")),
         turns=said,
         at=from_any(values.get("create_time")),
     )
@@ -77,7 +76,7 @@ def _turn(name: str, message: Any) -> RawTurn | None:
     if role == "assistant" and message.get("recipient") not in (None, "all"):
         role = "tool"
     return RawTurn(
-        id=_text(message.get("id")) or name,
+        id=string(message.get("id")) or name,
         role=cast("Role", role),
         text=text,
         at=from_any(message.get("create_time")),
@@ -103,13 +102,13 @@ def _content(content: dict[str, Any]) -> str:
     if kind in _UNSPOKEN:
         return ""
     if kind == "user_editable_context":
-        told = [content.get("user_profile"), content.get("user_instructions")]
-        return "\n\n".join(text for text in told if isinstance(text, str) and text.strip())
+        texts = [content.get("user_profile"), content.get("user_instructions")]
+        return "\n\n".join(text for text in texts if isinstance(text, str) and text.strip())
     parts = content.get("parts")
     if isinstance(parts, list):
-        return "\n".join(filter(None, (_part(part) for part in islice(parts, _MOST_PARTS))))
+        return "\n".join(filter(None, (_part(part) for part in islice(parts, MOST_PARTS))))
     # `code`, `execution_output` and `tether_quote` hold one text.
-    return _text(content.get("text")) or _text(content.get("result"))
+    return string(content.get("text")) or string(content.get("result"))
 
 
 def _part(part: Any) -> str:
@@ -117,8 +116,4 @@ def _part(part: Any) -> str:
         return part
     if not isinstance(part, dict):
         return ""
-    return _text(part.get("text"))  # of `audio_transcription`: what was spoken
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+    return string(part.get("text"))  # of `audio_transcription`: what was spoken

@@ -2,21 +2,20 @@
 
 A line is a message or a note of the program; lines form a tree by `parentUuid`, of which the branch
 that ends in the last message is read: what the user rewound is left out. So are side chains (what
-agents say to each other) and summaries. Whoever resumes a session may find its lines copied into
-another file; `RawConversation.unique_turns` says that they are known by their ids. What tools were
-called with and answered, and what the program put into the user's messages, is context.
+agents say to each other) and summaries. A session that is resumed may be copied into another file;
+`RawConversation.unique_turns` says that turns are recognised by their ids. Calls and results of
+tools, and what the program put into the user's messages, are context.
 """
 
 from __future__ import annotations
 
 import json
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from core.memory.sources.claude import texts
 from core.memory.sources.dates import from_iso
 from core.memory.sources.lines import read_objects
-from core.memory.sources.raw import RawConversation, RawTurn
+from core.memory.sources.raw import RawConversation, RawTurn, dicts, string
 from core.memory.sources.tags import split_blocks
 from core.memory.sources.trees import branch
 
@@ -47,7 +46,6 @@ _FOREIGN = (
 _OWN = ("command-args", "user-memory-input")
 """Blocks in a user's message that the user has written."""
 _INTERRUPTED = "[Request interrupted by user"
-_MOST_BLOCKS = 10_000
 
 
 def read_claude_code(path: Path, log: ReadLog) -> Iterator[RawConversation]:
@@ -60,17 +58,17 @@ def read_claude_code(path: Path, log: ReadLog) -> Iterator[RawConversation]:
     turns: dict[str, list[RawTurn]] = {}
     key, title, before, last = path.stem, "", None, ""
     for number, line in read_objects(path, log):
-        title = _text(line.get("customTitle")) or _text(line.get("aiTitle")) or title
+        title = string(line.get("customTitle")) or string(line.get("aiTitle")) or title
         if line.get("isSidechain") is True:
             continue
-        name = _text(line.get("uuid"))
+        name = string(line.get("uuid"))
         if not name and line.get("type") not in ("user", "assistant"):
             continue
         name = name or f"m{number}"
         if name in parents:
             continue  # a copy
         # A parent that is not in the file (a resumed session, a compacted one) is the line before.
-        parent = _text(line.get("parentUuid")) or _text(line.get("logicalParentUuid"))
+        parent = string(line.get("parentUuid")) or string(line.get("logicalParentUuid"))
         parents[name] = parent if parent in parents else before
         before = name
         if found := _turns(name, line):
@@ -116,7 +114,7 @@ def _contents(content: Any) -> tuple[str, str]:
         return content, ""
     own: list[str] = []
     tools: list[str] = []
-    for block in islice(content if isinstance(content, list) else (), _MOST_BLOCKS):
+    for block in dicts(content):
         match block:
             case {"type": "text", "text": str(text)}:
                 own.append(text)
@@ -127,7 +125,3 @@ def _contents(content: Any) -> tuple[str, str]:
             case _:
                 pass  # thinking, pictures, documents
     return "\n".join(own), "\n".join(filter(None, tools))
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""

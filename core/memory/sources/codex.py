@@ -12,12 +12,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from core.memory.sources.dates import from_iso
 from core.memory.sources.lines import read_objects
-from core.memory.sources.raw import RawConversation, RawTurn
+from core.memory.sources.raw import RawConversation, RawTurn, dicts, string
 from core.memory.sources.tags import split_blocks
 
 if TYPE_CHECKING:
@@ -51,7 +50,6 @@ _AGENTS = "# AGENTS.md instructions"
 _IDE = "# Context from my IDE setup:"
 _REQUEST = "## My request for Codex:"
 _ID_IN_NAME = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
-_MOST_PARTS = 10_000
 
 
 class _Said:
@@ -97,9 +95,9 @@ def read_codex(path: Path, log: ReadLog) -> Iterator[RawConversation]:
             if not key and _is_agent(payload):
                 log.skip("a session of a Codex sub-agent")
                 return
-            key = key or _text(payload.get("id"))
+            key = key or string(payload.get("id"))
             # The session that this one was forked from follows it, and so on.
-            oldest = _text(payload.get("forked_from_id")) or _text(payload.get("id")) or oldest
+            oldest = string(payload.get("forked_from_id")) or string(payload.get("id")) or oldest
             began = began or from_iso(payload.get("timestamp")) or at
         elif kind == "event_msg" and isinstance(payload, dict):
             if payload.get("type") == "thread_rolled_back":
@@ -109,7 +107,7 @@ def read_codex(path: Path, log: ReadLog) -> Iterator[RawConversation]:
         elif payload is None and kind is not None:
             _read_item(line, at, said)
         elif payload is None:  # the first line of an older log
-            key = key or _text(line.get("id"))
+            key = key or string(line.get("id"))
             began = began or at
     key = key or (named[0] if named else path.stem)
     if turns := said.with_ids(oldest or key):
@@ -127,14 +125,13 @@ def _is_agent(payload: dict[str, Any]) -> bool:
 def _read_item(item: dict[str, Any], at: datetime | None, said: _Said) -> None:
     match item:
         case {"type": "message", "role": str(role), "content": list(content)} if role in _ROLES:
-            parts = islice(content, _MOST_PARTS)
-            texts = [_text(part.get("text")) for part in parts if isinstance(part, dict)]
+            texts = [string(part.get("text")) for part in dicts(content)]
             if role == "user":
                 _read_user(texts, at, said)
             else:
                 said.add(_ROLES[role], "\n".join(texts), at)
         case {"type": "function_call" | "custom_tool_call", "name": str(name)}:
-            given = _text(item.get("arguments")) or _text(item.get("input"))
+            given = string(item.get("arguments")) or string(item.get("input"))
             said.add("tool", f"{name} {given}", at)
         case {"type": "local_shell_call", "action": dict(action)}:
             said.add("tool", f"shell {json.dumps(action, ensure_ascii=False)}", at)
@@ -167,10 +164,5 @@ def _output(output: Any) -> str:
     if isinstance(output, dict):
         output = output.get("content") or output.get("output")
     if isinstance(output, list):
-        parts = islice(output, _MOST_PARTS)
-        return "\n".join(_text(part.get("text")) for part in parts if isinstance(part, dict))
-    return _text(output)
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
+        return "\n".join(string(part.get("text")) for part in dicts(output))
+    return string(output)

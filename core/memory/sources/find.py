@@ -39,9 +39,9 @@ class SourceOptions:
     exports: tuple[Path, ...] = ()
     """Exports of ChatGPT and Claude: ZIPs, `conversations.json`, or folders that hold either."""
     claude_code: Path | None = None
-    """Folder of Claude Code's projects; that it is missing is counted."""
+    """Folder of Claude Code's projects; if it is missing, that is counted."""
     codex: Path | None = None
-    """Folder of Codex's sessions; that it is missing is counted."""
+    """Folder of Codex's sessions; if it is missing, that is counted."""
     notes: tuple[Path, ...] = ()
     """Folders of Markdown notes."""
 
@@ -111,7 +111,7 @@ def source_files(options: SourceOptions, log: ReadLog, *, vault: Path) -> Iterat
 
 
 def _logs(program: str, folder: Path, log: ReadLog, *, depth: int) -> list[Path]:
-    """Return the logs of a program; that there is no folder of them is counted."""
+    """Return the logs of a program; a missing folder is counted."""
     if not folder.is_dir():
         log.skip(f"the logs of {program}: there is no folder {folder}")
     return _files(folder, log, suffixes=(".jsonl",), depth=depth)

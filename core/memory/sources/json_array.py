@@ -47,7 +47,7 @@ class ArraySplitter:
         self._escaped = False
         self._parts: list[bytes] | None = None  # of the element that is open
         self._size = 0
-        self._from = 0  # where it begins, or goes on, in the piece at hand
+        self._from = 0  # where it begins, or continues, in this piece
 
     @property
     def complete(self) -> bool:

@@ -2,7 +2,7 @@
 
 Every section is a turn, so that a citation names the section. Front matter gives the date (`date`,
 `created`) and the title; so does the name of a daily note, `2026-03-01.md`. The time of the file
-says nothing: whoever copies a folder changes it.
+is not used: copying a folder changes it.
 """
 
 from __future__ import annotations

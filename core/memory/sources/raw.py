@@ -7,14 +7,15 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from core.memory.redact.redactor import Redactor
 from core.memory.turns import Role, SourceConversation, SourceKind, Turn
 from core.sessions.text import clean
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
 MOST_BYTES = 64 * 2**20
@@ -23,6 +24,8 @@ MOST_TURNS = 200_000
 """Turns of one conversation at most."""
 MOST_CHARACTERS = 200_000
 """Characters of one turn that are kept."""
+MOST_PARTS = 10_000
+"""Parts of one message that are read."""
 _LONGEST_TITLE = 200
 _SAFE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._~-]{0,79}")
 _ANY_VAULT = Redactor(b"")  # to tell whether there is a secret; its placeholders are not used
@@ -89,8 +92,20 @@ class ReadLog:
         self.cut += other.cut
 
 
+def string(value: object) -> str:
+    """Return a value that should be a string; anything else is an empty one."""
+    return value if isinstance(value, str) else ""
+
+
+def dicts(value: object) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a value that should be a list, at most `MOST_PARTS` of its items."""
+    for item in islice(value if isinstance(value, list) else (), MOST_PARTS):
+        if isinstance(item, dict):
+            yield item
+
+
 def safe_id(text: str) -> str:
-    """Return an id without whitespace and `#`: the text itself if it is fit, else its hash.
+    """Return an id without whitespace and `#`: the text itself if it can be one, else its hash.
 
     A text that a redactor would change is not fit: ids stand in citations.
     """

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from core.memory.sources.dates import from_iso
 from core.memory.sources.lines import read_objects
-from core.memory.sources.raw import RawConversation, RawTurn
+from core.memory.sources.raw import RawConversation, RawTurn, string
 from core.sessions.conversation import text_of
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def read_session(path: Path, log: ReadLog) -> Iterator[RawConversation]:
     for number, entry in read_objects(path, log):
         match entry:
             case {"type": "session"}:
-                key = _text(entry.get("id")) or key
+                key = string(entry.get("id")) or key
                 created = created or from_iso(entry.get("created"))
             case {"type": "retry"}:
                 _take_back(turns, question=False)
@@ -63,7 +63,3 @@ def _take_back(turns: list[RawTurn], *, question: bool) -> None:
     while last >= 0 and turns[last].role != "user":
         last -= 1
     del turns[max(last, 0) if question or last < 0 else last + 1 :]
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else ""

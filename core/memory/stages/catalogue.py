@@ -12,6 +12,7 @@ from core.memory.article import parse, sentences
 from core.memory.citation import parse_citation
 from core.memory.names import name_key
 from core.memory.plain import unlinked
+from core.memory.vault import path_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -154,7 +155,7 @@ class Catalogue:
 
     def _read(self, name: str) -> Known | None:
         try:
-            page = self._pages.read(f"articles/{name}.md")
+            page = self._pages.read(path_of(name))
         except MlxbunError as failure:
             self.problems[name] = failure.message
             return None

@@ -80,7 +80,7 @@ def create(
         articles: for each name the facts that become sentences; at least one.
         catalogue: the articles there are; aliases are added to it.
         model: proposes.
-        cancelled: asked about between questions.
+        cancelled: checked between questions.
 
     Raises:
         Cancelled: the run was cancelled.

@@ -23,39 +23,39 @@ Answer:
 - `sentence`: one sentence in the third person, in the user's language, with a full stop.
 
 What is refused, one `Refusal` each: a message that is not a user turn of the question; a quote that
-does not stand in it; an order (`core.memory.stages.orders`), in the sentence or around the quote;
-words that the user pasted (code blocks, block quotes) unless the source is a note; a number or name
-that the user did not write in this conversation; a value that the quote does not have; markup,
-links, more than one line, or too much text. What is already in memory (an echo) is left out, which
-is no refusal.
-Subjects and properties are brought to one form (`core.memory.stages.normal`); the date is that of
-the turn, whatever the sentence says.
+does not stand in it; a question; more than one sentence; an order (`core.memory.stages.orders`), in
+the sentence or around the quote; words that the user pasted (code blocks, block quotes) unless the
+source is a note; a number or name that the user did not write in this conversation; a value that
+the quote does not have; markup, links, more than one line, or too much text. What is already in
+memory (an echo) is left out and is not a refusal. Subjects and properties are brought to one form
+(`core.memory.stages.normal`); the date is that of the turn, not one that the sentence names.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, cast, get_args
 
 from core.errors import ContextTooLong
 from core.memory.asking import Cancelled, Question
-from core.memory.citation import LONGEST_QUOTE, collapsed, is_quoted
+from core.memory.citation import collapsed
 from core.memory.estimate import estimated_tokens
+from core.memory.ledger import value_key
 from core.memory.names import name_key
-from core.memory.stages.normal import USER, is_exclusive, normal_property, normal_subject
-from core.memory.stages.orders import is_injection, is_order
-from core.memory.stages.segment import CONTEXT_CHARACTERS, WINDOW_TOKENS, shown_turn
-from core.memory.stages.support import (
-    evidence_of,
-    has_names,
-    shares_word,
-    states_value,
-    unsupported_name,
-)
+from core.memory.stages.normal import is_exclusive, normal_property, normal_subject
+from core.memory.stages.segment import CONTEXT_CHARACTERS, WINDOW_TOKENS, cut, shown_turn
 from core.memory.stages.types import EntityKind, Fact, Passage, Refusal
+from core.memory.stages.wording import (
+    IsEcho,
+    KnownAlready,
+    Refused,
+    check_support,
+    check_words,
+    quote_of,
+    sentence_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -65,18 +65,10 @@ if TYPE_CHECKING:
 
 MOST_FACTS = 24
 """Facts of one answer at most."""
-LONGEST_SENTENCE = 300
-"""Characters of a fact's sentence at most."""
 LONGEST_VALUE = 120
 """Characters of a fact's value at most."""
 _PART_CHARACTERS = 4_000
 _LEAST_PART = 400
-_MARKUP = re.compile(r"\[\[|\]\]|\[\^|\]\(|!\[|<[a-zA-Z/!]|`|https?://|^\s*[#>|]|\*\*|\n")
-_PARAGRAPH = re.compile(r"\n[ \t]*\n")
-_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|(?<=[。！？])|\n")
-_FENCE = re.compile(r"[ \t]{0,3}(```|~~~)")
-_STOPS = (".", "!", "?", "。", "！", "？")
-
 INSTRUCTIONS = (
     "List the facts that the user states about themselves, their people, projects, tools, places, "
     "plans and decisions, and that are worth remembering for months. Only user turns count; the "
@@ -117,8 +109,6 @@ SCHEMA: dict[str, Any] = {
     "required": ["facts"],
     "additionalProperties": False,
 }
-IsEcho = Callable[[str], bool]
-"""Takes a text and returns whether it came out of memory."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,14 +117,6 @@ class _Piece:
 
     turn: Turn
     text: str
-
-
-class _Refused(Exception):
-    """A proposal breaks a rule; the message says which."""
-
-
-class _KnownAlready(Exception):
-    """A proposal repeats what is in memory; there is nothing to refuse and nothing to add."""
 
 
 def extract(
@@ -152,7 +134,7 @@ def extract(
         conversation: where it stands.
         model: proposes.
         is_echo: tells what came out of memory.
-        cancelled: asked about between questions.
+        cancelled: checked between questions.
 
     Raises:
         Cancelled: the run was cancelled.
@@ -165,18 +147,48 @@ def extract(
         for proposal in _proposals(group, passage, conversation, model, cancelled, refusals):
             try:
                 fact = _checked(proposal, group, conversation, is_echo)
-            except _Refused as problem:
+            except Refused as problem:
                 refusals.append(_refusal(conversation, str(problem), proposal))
-            except _KnownAlready:
+            except KnownAlready:
                 continue
             else:
-                facts.setdefault(fact.id, fact)
+                _keep(fact, facts)
     return tuple(facts.values()), tuple(refusals)
 
 
-def fact_id(*, source: str, message: str, quote: str, subject: str, property_name: str) -> str:
-    """Return a fact's id: the same in every run, 24 hexadecimal digits."""
-    parts = (source, message, collapsed(quote), name_key(subject), property_name)
+def _keep(fact: Fact, facts: dict[str, Fact]) -> None:
+    """Add a fact; a second value in the same words ("German and French") gets an id of its own.
+
+    The first one has no value in its id: a model that words it differently another time must not
+    bring back what the user has deleted.
+    """
+    first = facts.setdefault(fact.id, fact)
+    if first.exclusive or value_key(first.value) == value_key(fact.value):
+        return
+    second = replace(
+        fact,
+        id=fact_id(
+            source=fact.source,
+            message=fact.message,
+            quote=fact.quote,
+            subject=fact.subject,
+            property_name=fact.property,
+            value=fact.value,
+        ),
+    )
+    facts.setdefault(second.id, second)
+
+
+def fact_id(
+    *, source: str, message: str, quote: str, subject: str, property_name: str, value: str = ""
+) -> str:
+    """Return a fact's id: the same in every run, 24 hexadecimal digits.
+
+    `value` is given only where another fact has the same words, subject and property.
+    """
+    parts = [source, message, collapsed(quote), name_key(subject), property_name]
+    if value:
+        parts.append(value_key(value))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:24]
 
 
@@ -203,9 +215,7 @@ def _pieces(
         if turn.id not in wanted:
             continue
         if turn.role != "user":
-            text = turn.text
-            cut = text if len(text) <= CONTEXT_CHARACTERS else text[:CONTEXT_CHARACTERS] + "…"
-            yield _Piece(turn=turn, text=cut)
+            yield _Piece(turn=turn, text=cut(turn.text, CONTEXT_CHARACTERS))
         elif not is_echo(turn.text):
             for text in _parts(turn.text, _PART_CHARACTERS):
                 yield _Piece(turn=turn, text=text)
@@ -307,21 +317,21 @@ def _checked(
     """Return a proposal as a fact.
 
     Raises:
-        _Refused: it breaks a rule.
-        _KnownAlready: it came out of memory.
+        Refused: it breaks a rule.
+        KnownAlready: it came out of memory.
     """
     texts = _texts(proposal)
     turn = _user_turn(texts["message"], group)
-    quote = _quote(texts["quote"], turn.text)
+    quote = quote_of(texts["quote"], turn.text)
     subject, name = normal_subject(texts["subject"]), normal_property(texts["property"])
     if not subject or not name:
-        raise _Refused("the subject or the property is empty or too long")
-    sentence = _sentence(texts["sentence"])
+        raise Refused("the subject or the property is empty or too long")
+    sentence = sentence_of(texts["sentence"])
     value = collapsed(texts["value"])
     if not value or len(value) > LONGEST_VALUE:
-        raise _Refused("the value is empty or too long")
-    _check_support(sentence, quote, subject, value, conversation)
-    _check_words(sentence, quote, turn, conversation, is_echo)
+        raise Refused("the value is empty or too long")
+    check_support(sentence, quote, subject, value, conversation)
+    check_words(sentence, quote, turn, conversation, is_echo)
     identity = fact_id(
         source=conversation.id, message=turn.id, quote=quote, subject=subject, property_name=name
     )
@@ -343,10 +353,10 @@ def _checked(
 
 def _texts(proposal: Any) -> Mapping[str, str]:
     if not isinstance(proposal, dict):
-        raise _Refused("a fact is not an object")
+        raise Refused("a fact is not an object")
     for key in ("message", "quote", "subject", "property", "value", "sentence"):
         if not isinstance(proposal.get(key), str):
-            raise _Refused(f"a fact has no {key}")
+            raise Refused(f"a fact has no {key}")
     return proposal
 
 
@@ -354,83 +364,6 @@ def _user_turn(message: str, group: Sequence[_Piece]) -> Turn:
     for piece in group:
         if piece.turn.id == message:
             if piece.turn.role != "user":
-                raise _Refused("the message is not one of the user's")
+                raise Refused("the message is not one of the user's")
             return piece.turn
-    raise _Refused("the message is not among those that were asked about")
-
-
-def _quote(proposed: str, text: str) -> str:
-    """Return the words as they stand in the turn, though the model may have changed their case."""
-    quote = collapsed(proposed).strip('"“”„«»')
-    if not quote or len(quote) > LONGEST_QUOTE:
-        raise _Refused("the quote is empty or too long")
-    if is_quoted(quote, text):
-        return quote
-    plain = collapsed(text)
-    at = plain.lower().find(quote.lower())
-    if at < 0 or len(plain.lower()) != len(plain):
-        raise _Refused("the quote does not stand in the message")
-    return plain[at : at + len(quote)]
-
-
-def _sentence(proposed: str) -> str:
-    text = proposed.strip()
-    if not text or len(text) > LONGEST_SENTENCE:
-        raise _Refused("the sentence is empty or too long")
-    if _MARKUP.search(text):
-        raise _Refused("the sentence has markup, a link or a line break")
-    text = collapsed(text)
-    return text if text.endswith(_STOPS) else f"{text}."
-
-
-def _check_support(
-    sentence: str, quote: str, subject: str, value: str, conversation: SourceConversation
-) -> None:
-    wrote = "\n".join(turn.text for turn in conversation.turns if turn.role == "user")
-    said = sentence if subject == USER else f"{sentence} {subject}"
-    strange = unsupported_name(said, evidence_of(wrote))
-    if strange is not None:
-        raise _Refused(f"“{strange}” does not stand in the user's words")
-    if not states_value(quote, value):
-        raise _Refused("the quote does not have the value")
-    if not has_names(value) and not shares_word(quote, f"{sentence} {value}"):
-        raise _Refused("the quote and the sentence have no word in common")
-
-
-def _check_words(
-    sentence: str, quote: str, turn: Turn, conversation: SourceConversation, is_echo: IsEcho
-) -> None:
-    if is_order(sentence) or is_order(quote):
-        raise _Refused("it is an order, not a fact")
-    if is_echo(sentence) or is_echo(quote):
-        raise _KnownAlready
-    places = list(_places(quote, turn.text))
-    if places and all(is_injection(paragraph) or is_order(line) for paragraph, line in places):
-        raise _Refused("the quote stands in an order to the assistant")
-    own_words = conversation.kind == "note" or is_quoted(quote, without_pasted(turn.text))
-    if not own_words:
-        raise _Refused("the quote stands in a code block or a block quote")
-
-
-def _places(quote: str, text: str) -> Iterator[tuple[str, str]]:
-    """Yield the paragraphs of a text that have the quote, with the sentences that do."""
-    for paragraph in _PARAGRAPH.split(text):
-        if not is_quoted(quote, paragraph):
-            continue
-        sentences = [part for part in _SENTENCE_END.split(paragraph) if is_quoted(quote, part)]
-        yield from ((paragraph, part) for part in sentences or [paragraph])
-
-
-def without_pasted(text: str) -> str:
-    """Return a Markdown text without its fenced code blocks and block quotes."""
-    kept: list[str] = []
-    fence = ""
-    for line in text.split("\n"):
-        mark = _FENCE.match(line)
-        if fence:
-            fence = "" if mark and mark[1] == fence else fence
-        elif mark:
-            fence = mark[1]
-        elif not line.lstrip(" ").startswith(">"):
-            kept.append(line)
-    return "\n".join(kept)
+    raise Refused("the message is not among those in the question")

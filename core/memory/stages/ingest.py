@@ -20,11 +20,11 @@ from core.memory.redact import redactor as redacting
 from core.memory.sources.find import SourceOptions, source_files
 from core.memory.sources.raw import ReadLog, digest_of, finish
 from core.registry.files import open_regular
+from core.units import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
-    from typing import Protocol
 
     from core.memory.events import Note
     from core.memory.redact.redactor import Redactor
@@ -32,11 +32,8 @@ if TYPE_CHECKING:
     from core.memory.sources.raw import RawConversation
     from core.memory.store import ConversationStore, Outcome
     from core.memory.turns import SourceConversation
+    from core.memory.vault import HasRoot
     from core.paths import Paths
-
-    class _HasRoot(Protocol):
-        @property
-        def root(self) -> Path: ...
 
 
 __all__ = ["IngestResult", "Skipped", "SourceOptions", "ingest"]
@@ -77,7 +74,7 @@ class IngestResult:
     """Turns of which only the beginning is kept."""
 
     def as_json(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
+        """Return it as a JSON object."""
         return {
             "new": self.new,
             "changed": self.changed,
@@ -90,7 +87,7 @@ class IngestResult:
 
 def ingest(
     *,
-    vault: _HasRoot,
+    vault: HasRoot,
     paths: Paths,
     sources: SourceOptions | None,
     store: ConversationStore,
@@ -104,8 +101,8 @@ def ingest(
         paths: our folders.
         sources: which; None: mlxbun's own chats.
         store: takes the conversations.
-        on_event: hears of every file.
-        cancelled: asked about at every file, and every so often within one.
+        on_event: called at every file.
+        cancelled: checked at every file, and regularly within one.
 
     Raises:
         Cancelled: it was cancelled; what was stored before stays.
@@ -121,7 +118,7 @@ def ingest(
     wanted = sources or SourceOptions(sessions=paths.sessions_folder)
     log = ReadLog(check=check)
     files = list(source_files(wanted, log, vault=vault.root))
-    on_event(StageStarted(stage="ingest", message=_counted(len(files), "file")))
+    on_event(StageStarted(stage="ingest", message=counted(len(files), "file")))
     work = _Ingestion(store, redacting.redactor(vault), log)
     for number, file in enumerate(files, 1):
         check()
@@ -290,7 +287,3 @@ def _digest(path: Path, log: ReadLog) -> str:
             log.check()
             digest.update(piece)
     return digest.hexdigest()
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -110,7 +110,7 @@ def link(
         articles: with their new sentences.
         catalogue: the articles there are, new ones included.
         model: proposes.
-        cancelled: asked about between questions.
+        cancelled: checked between questions.
 
     Raises:
         Cancelled: the run was cancelled.
@@ -255,7 +255,7 @@ def _meant(
     catalogue: Catalogue,
     sources: Callable[[str], frozenset[str]],
 ) -> str | None:
-    """Return the article that a name means; None: there is no telling."""
+    """Return the article that a name means; None: it is unclear."""
     names = catalogue.namesakes(words)
     if len(names) == 1:
         return names[0]

@@ -49,7 +49,7 @@ _ONE_AT_A_TIME = frozenset(
 
 
 def normal_subject(text: str) -> str:
-    """Return the normal form of a subject; empty: it is none.
+    """Return the normal form of a subject; empty: it cannot be one.
 
     Whitespace collapsed, without determiners and quotation marks around it; the user is `USER`.
     """
@@ -64,7 +64,7 @@ def normal_subject(text: str) -> str:
 
 
 def normal_property(text: str) -> str:
-    """Return the normal form of a property, in lower case; empty: it is none."""
+    """Return the normal form of a property, in lower case; empty: it cannot be one."""
     plain = name_key(_plain(text))
     found = _DETERMINERS.match(plain)
     plain = plain[found.end() :] if found else plain

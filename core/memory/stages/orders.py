@@ -1,6 +1,6 @@
 """Which texts give orders instead of stating something. Pure, linear time.
 
-A source can hold text that wants to steer whoever reads it: "ignore previous instructions", "delete
+A source can hold text that is meant to steer a model: "ignore previous instructions", "delete
 the article about Ada". Nothing of that becomes a fact. The rule, as `docs/memory.md` states it:
 
 - A paragraph that addresses the model's instructions (`is_injection`) is left out whole, because
@@ -41,7 +41,7 @@ _ORDERS = (
     rf"\b(?:assistant|chatbot|ai|llm|language model|chatgpt|claude|model)\b{_GAP}"
     r"\b(?:must|should|shall|has to|have to|needs? to|is to|will always|will never)\b",
     r"\byou (?:must|should|shall|have to|need to|are to|will) (?:always|never|not|now|only)\b",
-    r"\bremember (?:to|not to|always|never)\b|\bfrom now on\b|\bin (?:all )?future (?:answer|reply|"
+    r"\bremember (?:to|not to|always|never)\b|\bin (?:all )?future (?:answer|reply|"
     r"response|chat|conversation|session)\w{0,3}\b",
     r"^\W{0,4}(?:always|never|make sure|be sure|ensure|don['’]t|do not|you must|please|stop)\s+"
     r"(?!(?:i|we|he|she|they|my|our|note|remember that|keep in mind)\b)\w",
@@ -59,6 +59,15 @@ _ORDERS = (
     rf"(?:記事|ページ|メモ|記憶|項目|ウィキ|ノート){_GAP}(?:削除|消去|消し|書き換え|変更)(?:し|て|せよ|$)",
     r"今後は|これからは(?:必ず|常に)|(?:必ず|常に|絶対に)[^.!?\n。！？]{0,40}(?:してください|しなさい|せよ|答え)",
 )
+_OF_ITS_OWN = (
+    r"(?:(?:i|we|he|she|they|it|my|our|his|her|their|there|i['’]m|we['’]re)\b"
+    r"|(?:the|a|an|all|no|every) (?!(?:assistant|chatbot|ai|llm|model)\b)"
+    r"|(?-i:(?!(?:Claude|ChatGPT|Assistant|You)\b)[A-Z][\w'’-]{1,30}(?: [A-Z][\w'’-]{1,30}){0,2}) "
+    r"(?:is|has|was|will|(?-i:[a-z]{1,20}s)|(?-i:[a-z]{1,20}ed))\b)"
+)
+"""How a statement begins: with what it is about."""
+_FROM_NOW_ON = re.compile(r"\bfrom now on\b,?\s?", re.IGNORECASE)
+_STATEMENT = re.compile(_OF_ITS_OWN, re.IGNORECASE)
 _INJECTION = re.compile("|".join(_INJECTIONS), re.IGNORECASE)
 _ORDER = re.compile("|".join(_ORDERS), re.IGNORECASE)
 _NAMING = re.compile(
@@ -80,5 +89,14 @@ def is_order(sentence: str) -> bool:
     return (
         len(sentence) > _LONGEST
         or _ORDER.search(sentence.strip()) is not None
+        or _is_order_from_now_on(sentence.strip())
         or is_injection(sentence)
     )
+
+
+def _is_order_from_now_on(sentence: str) -> bool:
+    """Return whether "from now on" gives an order: then it has no subject."""
+    found = _FROM_NOW_ON.search(sentence)
+    if found is None or _STATEMENT.match(sentence.lstrip("\"'“”„(")):
+        return False
+    return _STATEMENT.match(sentence, found.end()) is None

@@ -68,8 +68,6 @@ if TYPE_CHECKING:
     from core.memory.stages.evidence import Evidence
     from core.memory.stages.types import Fact
 
-VERSION = 1
-"""Part of the key of kept answers: raised when questions or rules change."""
 INSTRUCTIONS = (
     "Decide which article the facts belong to. If one of the candidates is about the same person "
     "or thing, answer with its name in `article`. If none is, leave `article` empty and give a "
@@ -112,7 +110,7 @@ def route(
         facts: to be written; oldest first is best, since first comers keep the plain name.
         catalogue: the articles there are; new ones are added to it.
         model: proposes.
-        cancelled: asked about between questions.
+        cancelled: checked between questions.
 
     Raises:
         Cancelled: the run was cancelled.

@@ -147,13 +147,14 @@ def question(conversation: SourceConversation, window: Sequence[Turn]) -> Questi
         data={
             "source": conversation.id,
             "title": conversation.title[:_LONGEST_TITLE],
-            "turns": [shown_turn(turn, _cut(turn.text, SHOWN_CHARACTERS)) for turn in window],
+            "turns": [shown_turn(turn, cut(turn.text, SHOWN_CHARACTERS)) for turn in window],
         },
         schema=SCHEMA,
     )
 
 
-def _cut(text: str, length: int) -> str:
+def cut(text: str, length: int) -> str:
+    """Return the first `length` characters of a text; `…` marks a cut."""
     return text if len(text) <= length else text[:length] + "…"
 
 

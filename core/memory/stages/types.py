@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 Stage = Literal[
     "ingest",
@@ -16,17 +16,7 @@ Stage = Literal[
     "link",
     "wikify",
 ]
-STAGES: tuple[Stage, ...] = (
-    "ingest",
-    "segment",
-    "extract",
-    "route",
-    "create",
-    "section-route",
-    "patch",
-    "link",
-    "wikify",
-)
+STAGES: tuple[Stage, ...] = get_args(Stage)
 """In the order in which they run."""
 EntityKind = Literal["thing", "person", "domain", "project", "standard"]
 

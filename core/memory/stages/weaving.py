@@ -5,7 +5,7 @@ This is the deterministic way; `patch` lets a model do better and falls back on 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from core.errors import UsageProblem
@@ -106,23 +106,11 @@ def begun(work: Work) -> Woven:
     """
     if work.known is None:
         return _begun_new(work)
-    page = work.known.page
-    text, notes = page.text, {}
-    labels: dict[int, list[str]] = {}
-    cited, failed = [], []
-    for item in work.settlement.cited:
-        line = citation_line(item.fact)
-        try:
-            text, label = add_footnote(text, line)
-        except UsageProblem as failure:
-            failed.append((item.fact, failure.message))
-            continue
-        notes[label] = line
-        labels.setdefault(item.sentence, []).append(label)
-        cited.append(item.fact)
+    cited = _with_footnotes(work, work.known.page.text)
     retired, marked = {}, set()
+    text = cited.text
     found = sentences(parse(text))
-    for index in sorted({*labels, *work.settlement.retired}, reverse=True):
+    for index in sorted({*cited.labels, *work.settlement.retired}, reverse=True):
         sentence = found[index]
         piece = text[sentence.start : sentence.end]
         day = work.settlement.retired.get(index)
@@ -130,20 +118,50 @@ def begun(work: Work) -> Woven:
         if day is not None:
             piece = retired_text(piece, day)
             retired[key] = day
-        if index in labels:
-            piece += "".join(f"[^{label}]" for label in labels[index])
+        if index in cited.labels:
+            piece += "".join(f"[^{label}]" for label in cited.labels[index])
             marked.add(key)
         text = text[: sentence.start] + piece + text[sentence.end :]
-    allowed = Allowance(notes=notes, retired=retired, cited=frozenset(marked), facts=len(cited))
     return Woven(
         article=work.article,
-        digest=page.digest,
-        base=page.text,
+        digest=work.known.page.digest,
+        base=work.known.page.text,
         text=text,
-        allowed=allowed,
-        cited=tuple(cited),
-        failed=tuple(failed),
+        allowed=Allowance(
+            notes=cited.notes, retired=retired, cited=frozenset(marked), facts=len(cited.facts)
+        ),
+        cited=tuple(cited.facts),
+        failed=tuple(cited.failed),
     )
+
+
+@dataclass(kw_only=True)
+class _Cited:
+    """An article with the footnotes of facts that its sentences state already."""
+
+    text: str
+    notes: dict[str, str] = field(default_factory=dict)
+    """Label and text of each footnote."""
+    labels: dict[int, list[str]] = field(default_factory=dict)
+    """Labels to add, by the number of the sentence."""
+    facts: list[Fact] = field(default_factory=list)
+    failed: list[tuple[Fact, str]] = field(default_factory=list)
+    """Facts whose footnotes the article cannot take, and why."""
+
+
+def _with_footnotes(work: Work, text: str) -> _Cited:
+    cited = _Cited(text=text)
+    for item in work.settlement.cited:
+        line = citation_line(item.fact)
+        try:
+            cited.text, label = add_footnote(cited.text, line)
+        except UsageProblem as failure:
+            cited.failed.append((item.fact, failure.message))
+            continue
+        cited.notes[label] = line
+        cited.labels.setdefault(item.sentence, []).append(label)
+        cited.facts.append(item.fact)
+    return cited
 
 
 def _begun_new(work: Work) -> Woven:

@@ -94,7 +94,7 @@ def wikify(
         names: returns the articles that a name means.
         ledger: what was written before.
         model: proposes.
-        cancelled: asked about between questions.
+        cancelled: checked between questions.
 
     Raises:
         Cancelled: the run was cancelled.

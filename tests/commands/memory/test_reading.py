@@ -14,7 +14,8 @@ import pytest
 
 from mlxbun_cli.completion.command import complete
 from tests.commands.memory.vaults import ADA, write_vault
-from tests.processes import SCRIPT, mlxbun
+from tests.forks import mlxbun
+from tests.processes import SCRIPT
 
 Environ = dict[str, str]
 

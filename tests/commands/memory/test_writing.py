@@ -15,7 +15,8 @@ import pytest
 from core.paths import Paths
 from mlxbun_cli.completion.command import complete
 from tests.commands.memory.vaults import CHAT, add_chat, programs
-from tests.processes import SCRIPT, mlxbun
+from tests.forks import mlxbun
+from tests.processes import SCRIPT
 
 Environ = dict[str, str]
 
@@ -265,7 +266,10 @@ def test_opening_shows_the_path_or_starts_a_program(desk: Desk, tmp_path: Path) 
         (("synthesize", "--limit", "0"), "The limit must be at least 1 conversation."),
         (("synthesize", "--budget", "0"), "The budget must be more than 0 minutes."),
         (("review", "--accept", "all"), "--accept and --reject need a run."),
-        (("eval", "rules", "--part", "x"), "--part must be one of project, unseen, not 'x'."),
+        (
+            ("eval", "rules", "--part", "x"),
+            "--part must be one of project, other, unseen, not 'x'.",
+        ),
         (("history", "Ana", "--limit", "0"), "--limit must be from 1 to 1000."),
     ],
 )

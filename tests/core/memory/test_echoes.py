@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from core.memory.citation import Citation
-from core.memory.echoes import EchoIndex, find_echoes, is_echo, strip_marked, vault_index
+from core.memory.echoes import EchoIndex, find_echoes, strip_marked, vault_index
 from core.memory.pages import Data, answer
 from tests.core.memory.forgetting import ADA, ADA_TEXT, make
 from tests.core.memory.test_store import conversation
@@ -36,7 +36,7 @@ INDEX = EchoIndex((sentence, frozenset({"chatgpt:c1"})) for sentence in SENTENCE
     ],
 )
 def test_sentences_of_the_vault_are_echoes(text: str) -> None:
-    assert is_echo(text, INDEX)
+    assert INDEX.is_echo(text)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_sentences_of_the_vault_are_echoes(text: str) -> None:
     ],
 )
 def test_what_is_new_is_none(text: str) -> None:
-    assert not is_echo(text, INDEX)
+    assert not INDEX.is_echo(text)
 
 
 def test_a_conversation_does_not_echo_itself() -> None:

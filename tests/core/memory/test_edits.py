@@ -116,16 +116,6 @@ def test_a_footnote_is_added_and_removed(text: str) -> None:
 
 
 @given(hostile, st.integers(0, 9))
-def test_retiring_changes_nothing_else(text: str, number: int) -> None:
-    found = sentences(parse(text))
-    if found:
-        sentence = found[number % len(found)]
-        changed = edits.retire(text, sentence, "2026-03-01")
-        assert is_insertion(text, changed)
-        assert edits.retired(sentence.text) or len(changed) == len(text) + 19
-
-
-@given(hostile, st.integers(0, 9))
 def test_removing_a_sentence_leaves_the_others(text: str, number: int) -> None:
     found = sentences(parse(text))
     if found:
@@ -133,17 +123,6 @@ def test_removing_a_sentence_leaves_the_others(text: str, number: int) -> None:
         changed = edits.remove_sentence(text, sentence)
         assert len(changed) < len(text)
         assert len(changed) <= len(text) - (sentence.end - sentence.start)
-
-
-def test_a_retired_sentence_says_until_when() -> None:
-    text = edits.retire(ADA, _sentence(ADA, "Ada lives"), "2026-03-01")
-    assert "Ada lives in Lyon (until 2026-03-01).[^1] She met" in text
-    sentence = _sentence(text, "Ada lives")
-    assert edits.retired(sentence.text) == "2026-03-01"
-    assert edits.retired("Ada lives in Lyon (until 2026-03-01) now.") is None
-    assert edits.retire(text, sentence, "2026-04-01") == text
-    chinese = edits.retire("# 東京\n\n東京に住む。[^1]\n", _sentence("東京に住む。[^1]", "東"), "x")
-    assert chinese.startswith("# 東京")
 
 
 @pytest.mark.parametrize(

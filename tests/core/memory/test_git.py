@@ -13,9 +13,11 @@ import pytest
 
 from core.errors import GitMissing, MlxbunError, StoreCorrupt, UsageProblem
 from core.memory import git_process
-from core.memory.git import MLXBUN, FileChange, Git, Person
+from core.memory.fast_import import MLXBUN, FileChange, Person
+from core.memory.git import Git
 from core.memory.history import blame, diff, history, read_as_of
 from core.memory.revert import revert_article
+from core.memory.worktree import scan
 from core.memory.writer import Change, editing
 from tests.core.memory.repositories import Trap, new_vault, sha, user_git
 
@@ -118,11 +120,11 @@ def test_a_ref_moves_only_from_where_it_is_believed_to_be(tmp_path: Path) -> Non
     assert git.head() == second
 
 
-def test_status_names_what_is_not_committed(tmp_path: Path) -> None:
+def test_a_scan_names_what_is_not_committed(tmp_path: Path) -> None:
     git = Git(new_vault(tmp_path, Ada="Ada.\n"))
     _commit(git, {"articles/Bob.md": b"Bob.\n", "articles/Cleo.md": b"Cleo.\n"})
     (tmp_path / "articles" / "Bob.md").write_text("Bob!\n")
-    assert [(each.path, each.state) for each in git.status()] == [
+    assert [(each.path, each.state) for each in scan(git, git.tree(git.head())).dirty] == [
         ("articles/Ada.md", "new"),
         ("articles/Bob.md", "modified"),
         ("articles/Cleo.md", "deleted"),

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from core.errors import BadRequest, NotFound, UsageProblem
-from core.memory.git import MLXBUN, FileChange, Git, Person
+from core.memory.fast_import import MLXBUN, FileChange, Person
+from core.memory.git import Git
 from core.memory.history import (
     blame,
     changed_since,

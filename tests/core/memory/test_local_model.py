@@ -17,7 +17,14 @@ from core.engine.request import SamplingParams
 from core.errors import AlreadyRunning, ContextTooLong, MlxbunError
 from core.jobs.lease import hold_lease
 from core.memory.asking import Cancelled, Question
-from core.memory.local_model import EngineModel, open_model, parsed, shown_data
+from core.memory.local_model import (
+    EngineModel,
+    answer_tokens,
+    open_model,
+    parsed,
+    shown_data,
+    without_repetition,
+)
 from core.memory.rules import RulesModel
 from core.paths import Paths
 from core.settings import Settings
@@ -232,6 +239,7 @@ print(json.dumps([model.name, *answers]))
 """
 
 
+@pytest.mark.slow  # half a minute on a CPU
 @pytest.mark.starter
 def test_the_starter_answers_in_form(
     starter_folder: Path, starter_paths: Paths, tmp_path: Path
@@ -249,3 +257,26 @@ def test_the_starter_answers_in_form(
     assert name.endswith(f"@{starter_folder.name[:12]}")
     assert set(first) == {"kind", "exclusive"}
     assert first == second
+
+
+def test_the_limit_of_an_answer_grows_with_the_question() -> None:
+    short, long = question(CLOSED, text="Ana lives in Porto."), question(CLOSED, text="a " * 9_000)
+    assert 256 < answer_tokens(short) < 320
+    assert answer_tokens(long) == 2048
+
+
+@pytest.mark.parametrize(
+    ("cut", "whole"),
+    [
+        ('{"facts":[{"a":1},{"a":1},{"a":1},{"a"', '{"facts": [{"a": 1}]}'),
+        ('{"facts": [{"a":1},{"b":2},{"a":1},{"b":2},{"a":1}', '{"facts": [{"a": 1}, {"b": 2}]}'),
+        ('{"facts":[{"a":1},{"a":2},{"a":3},{"a"', None),
+        ('{"facts":[', None),
+        ('{"text":"a a a a', None),
+        ("", None),
+    ],
+)
+def test_an_answer_that_repeats_itself_is_cut_and_another_is_too_long(
+    cut: str, whole: str | None
+) -> None:
+    assert without_repetition(cut) == whole

@@ -12,17 +12,27 @@ from typing import Any
 
 import pytest
 
-from core.errors import EngineLost, UsageProblem, VaultBusy, VaultChanged, VaultMissing
+from core.errors import (
+    EngineLost,
+    StoreCorrupt,
+    UsageProblem,
+    VaultBusy,
+    VaultChanged,
+    VaultMissing,
+)
 from core.figures import Figure, FigureStore, MachineIdentity, Run, RunSettings
 from core.memory import pipeline
 from core.memory.asking import Cancelled, Question
 from core.memory.events import Note, StageStarted, SynthesisSummary
 from core.memory.git import Git
+from core.memory.ledger import LEDGER
+from core.memory.ledger_file import LARGEST_LEDGER
 from core.memory.opening import Memory, open_memory
-from core.memory.pipeline import SynthesisOptions, review_branch, synthesize
+from core.memory.pipeline import SynthesisOptions, synthesize
 from core.memory.planning import plan_articles
 from core.memory.results import ResultStore
 from core.memory.rules import RulesModel
+from core.memory.run_commit import review_branch
 from core.memory.sources.find import SourceOptions
 from core.memory.stages.types import STAGES
 from core.memory.turns import SourceConversation
@@ -129,6 +139,16 @@ def test_the_same_conversations_and_answers_make_the_same_articles(tmp_path: Pat
         world.hear(ANA, MOVED)
         results.append((world.run().run, world.files()))
     assert results[0] == results[1]
+
+
+def test_a_ledger_that_is_too_large_stops_the_run(world: World) -> None:
+    world.hear(ANA)
+    with (world.root / LEDGER).open("wb") as file:
+        file.truncate(LARGEST_LEDGER + 2)
+    before = world.git("log", "--all", "--format=%s")
+    with pytest.raises(StoreCorrupt, match="ledger"):
+        world.run()
+    assert "Synthesize" not in before + world.git("log", "--all", "--format=%s")
 
 
 def test_nothing_new_opens_no_model_and_makes_no_commit(world: World) -> None:

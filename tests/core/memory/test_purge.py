@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from core.errors import UsageProblem, VaultBusy
+from core.memory import purge as purging
 from core.memory.forget import forget, plan_forget
 from core.memory.git import Git
 from core.memory.opening import Memory
@@ -120,7 +122,10 @@ def test_edits_that_nobody_has_seen_are_refused(tmp_path: Path) -> None:
     assert (memory.root / "articles/New.md").read_text() == "# New\n"
 
 
-def test_a_git_that_works_there_is_waited_for_by_the_user(tmp_path: Path) -> None:
+def test_a_running_git_command_stops_the_purge(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(purging, "editing", partial(editing, wait=0))
     memory = make(tmp_path)
     plan = plan_forget(memory, "Lyon")
     forget(memory, plan)

@@ -65,7 +65,7 @@ def _seen(root: Path) -> str:
     return b"".join(data or b"" for data in versions).decode() + (root / ADA).read_text()
 
 
-@pytest.mark.parametrize("native", [True, False])
+@pytest.mark.parametrize("native", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_every_byte_is_in_git_or_in_the_file(tmp_path: Path, native: bool) -> None:
     root = new_vault(tmp_path, Ada="# Ada\n")
     (root / ".gitignore").write_text(".save\n")

@@ -51,6 +51,13 @@ def said(*texts: str) -> list[tuple[str, str, str]]:
         ("Mira owns the importer. She lives in Delft.", "Mira", "home city", "Delft"),
         ("We hired Pavel as a frontend developer.", "Pavel", "role", "frontend developer"),
         ("We moved the release to 12 May.", "User", "release", "12 May"),
+        ("Our orchestra rehearses in the town hall.", "orchestra", "rehearses in", "town hall"),
+        ("My bakery is in Leith.", "bakery", "location", "Leith"),
+        ("My editor is Vim.", "User", "editor", "Vim"),
+        ("The library has 1,200 members.", "library", "number of members", "1,200 members"),
+        ("Another thing: Ana Lind works at Helio Labs.", "Ana Lind", "employer", "Helio Labs"),
+        ("The map is a Flask app, the office is in Leith.", "office", "location", "Leith"),
+        ("林さんは東京の研究所で働いています。", "林さん", "employer", "東京の研究所"),
         ("Ich wohne in Hamburg.", "User", "home city", "Hamburg"),
         ("Meine Schwester Ana wohnt in Porto.", "Ana", "home city", "Porto"),
         ("Wir sind von MySQL auf Postgres umgestiegen.", "User", "database", "Postgres"),
@@ -87,6 +94,25 @@ def test_plain_statements_are_read(text: str, subject: str, name: str, value: st
 )
 def test_questions_wishes_guesses_and_orders_state_nothing(text: str) -> None:
     assert said(text) == []
+
+
+def test_a_pronoun_after_an_unknown_name_is_left_open() -> None:
+    found = said("My sister Paula lives in Graz. Marek passed the exam. She works at Helio Labs.")
+    assert not any(name == "employer" for _, name, _ in found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("The flat costs 950 euros.", "The flat costs 980 euros."),
+        ("The library has two rooms.", "The library has three rooms."),
+        ("Rex weighs 30 kilos.", "Rex weighs 28 kilos."),
+    ],
+)
+def test_counted_and_measured_values_replace_each_other(old: str, new: str) -> None:
+    (one,), (other,) = read(old)[0], read(new)[0]
+    assert one.exclusive
+    assert (one.subject, one.property) == (other.subject, other.property)
 
 
 def test_first_persons_become_the_user() -> None:

@@ -21,6 +21,7 @@ from core.jobs.lease import try_lease
 from core.memory import schedule as schedules
 from core.memory.asking import Cancelled
 from core.memory.events import SynthesisSummary
+from core.memory.schedule_files import Schedule, read_last_run, read_schedule
 from core.memory.timers import Machine
 from core.paths import Paths
 
@@ -68,7 +69,7 @@ def everything_under(folder: Path) -> dict[str, bytes]:
     }
 
 
-def install(tmp_path: Path, machine: Machine, at: str = "03:00") -> schedules.Schedule:
+def install(tmp_path: Path, machine: Machine, at: str = "03:00") -> Schedule:
     return schedules.install_schedule(
         at,
         vault=tmp_path / 'my "wiki" $x',
@@ -227,8 +228,8 @@ def test_damaged_files_are_no_schedule(tmp_path: Path, text: str) -> None:
     paths.home.mkdir(parents=True)
     (paths.home / "memory-schedule.json").write_text(text)
     (paths.home / "memory-last-run.json").write_text(text)
-    assert schedules.read_schedule(paths) is None
-    assert schedules.read_last_run(paths) is None
+    assert read_schedule(paths) is None
+    assert read_last_run(paths) is None
 
 
 # Runs
@@ -271,7 +272,7 @@ def test_a_run_happens_once_a_day_and_is_made_up_for(paths: Paths) -> None:
     assert run(paths, NIGHT + timedelta(hours=6)) == "done"  # the machine slept at three
     assert run(paths, NIGHT + timedelta(hours=7)) == "not due"
     assert run(paths, NIGHT + timedelta(days=3), commit=None) == "unchanged"
-    last = schedules.read_last_run(paths)
+    last = read_last_run(paths)
     assert last is not None
     assert (last.reason, last.run, last.commit) == ("1 fact from 1 conversation.", "", "")
 
@@ -284,7 +285,7 @@ def test_a_run_is_skipped_while_the_accelerator_is_taken(paths: Paths) -> None:
     lease = try_lease(paths.lease_file, what="mlxbun train")
     assert lease is not None
     assert run(paths) == "skipped"
-    last = schedules.read_last_run(paths)
+    last = read_last_run(paths)
     assert last is not None
     assert last.reason == (f"The accelerator is in use by mlxbun train, process {os.getpid()}.")
     lease.release()
@@ -308,7 +309,7 @@ def test_failures_are_kept_and_raised(paths: Paths) -> None:
 
     with pytest.raises(MlxbunError, match="The model is gone"):
         schedules.run_scheduled(fails, paths=paths, now=lambda: NIGHT)
-    last = schedules.read_last_run(paths)
+    last = read_last_run(paths)
     assert last is not None
     assert (last.outcome, last.reason) == ("failed", "The model is gone.")
     assert run(paths, NIGHT + timedelta(hours=1)) == "not due"
@@ -330,7 +331,7 @@ def test_cancelled_while_it_waits(paths: Paths) -> None:
     with pytest.raises(Cancelled):
         schedules.run_scheduled(summary, paths=paths, cancelled=lambda: True, now=lambda: NIGHT)
     lease.release()
-    last = schedules.read_last_run(paths)
+    last = read_last_run(paths)
     assert last is not None
     assert (last.outcome, last.reason) == ("skipped", "It was cancelled.")
 
@@ -340,7 +341,7 @@ def test_a_process_that_died_shows_as_interrupted_and_runs_again(paths: Paths) -
     if child == 0:  # pragma: no cover
         schedules.run_scheduled(lambda: os._exit(9), paths=paths, now=lambda: NIGHT)
     os.waitpid(child, 0)
-    last = schedules.read_last_run(paths)
+    last = read_last_run(paths)
     assert last is not None
     assert (last.outcome, last.finished) == ("interrupted", None)
     assert run(paths, NIGHT + timedelta(hours=1)) == "done"

@@ -214,3 +214,59 @@ def test_an_end_date_of_the_user_stays(wiki: Wiki) -> None:
 )
 def test_values_are_whole_words(text: str, value: str, found: bool) -> None:
     assert states(text, value) is found
+
+
+def test_one_of_two_values_in_the_same_words_stays_deleted(wiki: Wiki) -> None:
+    def speaks(value: str, source: str = "session:a") -> Fact:
+        return fact(
+            f"Ada Lind speaks {value}.", about="languages", source=source, quote=f"spoke: {value}"
+        )
+
+    wiki.add(speaks("German"), speaks("French"))
+    text = wiki.read("Ada Lind")
+    wiki.write("Ada Lind", text.replace("Ada Lind speaks German.[^1]", "").replace("\n[^1]:", "\n"))
+    wiki.add(speaks("German", "session:b"))
+    assert "speaks German." not in states_of(wiki.read("Ada Lind"))
+    assert "Ada Lind speaks French." in states_of(wiki.read("Ada Lind"))
+    assert "removed from the article before" in wiki.all_talk()
+
+
+# All orders of arrival
+
+
+def ends(said: list[tuple[str, str]]) -> list[tuple[str, str, str | None]]:
+    """Return value, first day and end of every period, from what was said on which day."""
+    periods: list[tuple[str, str, str | None]] = []
+    for value, day in sorted(said, key=lambda pair: pair[1]):
+        if periods and periods[-1][0] == value:
+            continue
+        if periods:
+            periods[-1] = (*periods[-1][:2], day)
+        periods.append((value, day, None))
+    return periods
+
+
+@pytest.mark.parametrize("values", ["ABA", "ABAB", "AABB", "ABBA", "ABCA", "ABC"])
+def test_whatever_the_order_the_last_value_holds(tmp_path: Path, values: str) -> None:
+    names = {"A": "Lyon", "B": "Rome", "C": "Oslo"}
+    said = [(names[value], f"2025-0{day}-10") for day, value in enumerate(values, 1)]
+    facts = [
+        fact(f"Ada Lind lives in {value}.", exclusive=True, date=day, source=f"session:{day}")
+        for value, day in said
+    ]
+    periods = ends(said)
+    for number, order in enumerate(itertools.permutations(facts)):
+        wiki = Wiki(tmp_path / str(number))
+        for one in order:
+            wiki.add(one)
+        stated = states_of(wiki.read("Ada Lind"))
+        holds = {text for text in stated if until(text) is None}
+        assert holds == {f"Ada Lind lives in {said[-1][0]}."}, [f.date for f in order]
+        for value, _, end in periods:
+            texts = [text for text in stated if f"in {value}" in text]
+            assert texts, "nothing is lost"
+            days = {other for v, _, other in periods if v == value}
+            assert {until(text) for text in texts} <= days, [f.date for f in order]
+            assert end in {until(text) for text in texts} or len(texts) == 1
+        cited = {line.split("#")[0] for line in wiki.read("Ada Lind").splitlines() if "#m1" in line}
+        assert len(cited) == len(facts)

@@ -48,7 +48,9 @@ def vault(tmp_path: Path) -> Vault:
 
 @pytest.fixture
 def store(tmp_path: Path) -> ConversationStore:
-    made = ConversationStore(tmp_path / "store", key=b"k" * 32, on_note=lambda _note: None)
+    made = ConversationStore(
+        tmp_path / "store", key=b"k" * 32, marks=tmp_path / "forgotten", on_note=lambda _note: None
+    )
     turn = Turn(
         id="m1",
         role="user",

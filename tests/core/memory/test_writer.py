@@ -14,7 +14,8 @@ import pytest
 
 from core.errors import BadRequest, MlxbunError, UsageProblem, VaultBusy, VaultChanged
 from core.memory import placing, swap, worktree
-from core.memory.git import Git, login_person
+from core.memory.fast_import import login_person
+from core.memory.git import Git
 from core.memory.history import history
 from core.memory.placing import Placing
 from core.memory.writer import Change, editing

@@ -20,9 +20,10 @@ def corpus(request: pytest.FixtureRequest) -> Corpus:
 
 
 def test_sizes() -> None:
-    project, unseen = read_corpus("project"), read_corpus("unseen")
+    project, other, unseen = (read_corpus(part) for part in PARTS)
     assert (len(project.conversations), len(project.facts)) == (30, 60)
-    assert (len(unseen.conversations), len(unseen.facts)) == (10, 26)
+    assert (len(other.conversations), len(other.facts)) == (10, 26)
+    assert (len(unseen.conversations), len(unseen.facts)) == (10, 38)
     days = [turn.at for talk in project.conversations for turn in talk.turns]
     assert (max(days) - min(days)).days > 350
     assert sum(len(fact.retires) for fact in project.facts) == 16

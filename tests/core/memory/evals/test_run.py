@@ -53,7 +53,12 @@ def check_nothing_is_spoiled(report: EvalReport) -> None:
     assert (report.echo_facts, report.echo_sentences) == (0, 0)
 
 
-@pytest.mark.parametrize("part", PARTS)
+def parts(*, quick: Part) -> list[Any]:
+    """Return the parts of the corpus; `make test` takes one of them."""
+    return [part if part == quick else pytest.param(part, marks=pytest.mark.slow) for part in PARTS]
+
+
+@pytest.mark.parametrize("part", parts(quick="project"))
 def test_the_oracle(tmp_path: Path, part: Part) -> None:
     report = evaluate(OracleModel(read_corpus(part)), part, tmp_path / "work")
     check_nothing_is_spoiled(report)
@@ -96,7 +101,7 @@ def test_the_noisy_oracle(tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyP
         assert quoted(refusal.text) in talk or not refusal.text.strip()
 
 
-@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize("part", parts(quick="unseen"))
 def test_the_rules(tmp_path: Path, part: Part) -> None:
     model = built_in_model("rules", part)
     assert model is not None
@@ -143,6 +148,7 @@ def test_chats_with_memory_add_nothing_though_the_model_repeats_all(tmp_path: Pa
     assert (report.echo_facts, report.echo_sentences) == (0, 0)
 
 
+@pytest.mark.slow  # two evaluations
 def test_two_runs_are_alike(tmp_path: Path) -> None:
     part: Part = "unseen"
     first, second = (

@@ -10,7 +10,8 @@ import pytest
 
 from core.errors import VaultMissing
 from core.memory.evals.labels import read_corpus
-from core.memory.evals.score import OUR_ADDRESS, Score, score
+from core.memory.evals.score import Score, score
+from core.memory.fast_import import MLXBUN
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -20,7 +21,7 @@ FACTS = {fact.id: fact for fact in CORPUS.facts}
 DAYS = {turn.id: turn.at.date() for talk in CORPUS.conversations for turn in talk.turns}
 
 
-def commit(root: Path, author: str = OUR_ADDRESS) -> None:
+def commit(root: Path, author: str = MLXBUN.email) -> None:
     environ = {
         "PATH": os.environ["PATH"],
         "HOME": str(root),

@@ -52,6 +52,12 @@ def _keys() -> Iterator[tuple[str, str]]:
         ("SG" + "." + _noise("sg", 22) + ".", 43, _LETTERS, "key"),
         ("gsk" + "_", 52, _LETTERS, "key"),
         ("dapi" + "", 32, hexadecimal, "token"),
+        ("shpat" + "_", 32, hexadecimal, "token"),
+        ("dckr_pat" + "_", 27, _LETTERS, "token"),
+        ("sntrys" + "_", 80, _LETTERS, "token"),
+        ("hvs" + ".", 90, word, "token"),
+        ("key" + "-", 32, hexadecimal, "key"),
+        ("MT" + _noise("id", 24) + "." + "Gh4xYz.", 38, _LETTERS, "token"),
     ]
     for start, length, alphabet, kind in forms:
         for n in range(2):
@@ -95,6 +101,9 @@ _MAILS = (
     "A_D_A@EXAMPLE.COM",
     "x@y-z.museum",
     "1815@example.io",
+    "info@münchen-bau.example.de",
+    "maría.núñez@example.org",
+    "j.o'neil@example.org",
 )
 _MAIL_PLACES = (
     "Write to {} today.",
@@ -104,9 +113,10 @@ _MAIL_PLACES = (
     "cc: {};",
     "メールは{}です",
     "git config user.email {}",
+    "send('{}')",
 )
 _CARDS = ("4111111111111111", "5555555555554444", "378282246310005", "6011111111111117",
-          "3530111333300000", "30569309025904")  # fmt: skip
+          "3530111333300000", "30569309025904", "5018637728537364")  # fmt: skip
 _IBANS = (
     "DE89370400440532013000",
     "GB82WEST12345698765432",
@@ -154,7 +164,7 @@ def _with_words() -> Iterator[tuple[str, str, str]]:
         words = "correct horse battery staple"
         yield place.format(words), words, "password"
     for number, place in enumerate(_MAIL_PLACES):
-        for mail in (_MAILS[number % 5], _MAILS[(number + 1) % 5], _MAILS[(number + 3) % 5]):
+        for mail in _MAILS[number % 2 :: 2]:
             yield place.format(mail), mail, "e-mail"
 
 

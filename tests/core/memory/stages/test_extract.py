@@ -8,8 +8,9 @@ import pytest
 
 from core.errors import ContextTooLong
 from core.memory.asking import Question
-from core.memory.stages.extract import LONGEST_SENTENCE, MOST_FACTS, extract, without_pasted
+from core.memory.stages.extract import MOST_FACTS, extract
 from core.memory.stages.types import Fact, Refusal
+from core.memory.stages.wording import LONGEST_SENTENCE, without_pasted
 from core.memory.turns import SourceConversation
 from tests.core.memory.scripted import ScriptedModel, conversation, fact, never, whole
 
@@ -70,6 +71,56 @@ def test_a_full_stop_is_added() -> None:
 def test_a_quote_in_another_case_is_taken_as_it_stands() -> None:
     (got,), _ = found(fact(quote="my sister ana lives in porto"))
     assert got.quote == "My sister Ana lives in Porto"
+
+
+def test_two_values_in_the_same_words_are_two_facts() -> None:
+    chat = conversation("I speak German and French.")
+    both = [
+        fact(quote="I speak German and French", subject="User", property="languages", value=value,
+             exclusive=False, sentence=f"The user speaks {value}.")
+        for value in ("German", "French")
+    ]  # fmt: skip
+    facts, _ = found(*both, chat=chat)
+    assert [got.value for got in facts] == ["German", "French"]
+    assert len({got.id for got in facts}) == 2
+    # Worded differently another time, the fact is still the one that the ledger knows.
+    (again,), _ = found(both[0] | {"value": "german and french"}, chat=chat)
+    assert again.id == facts[0].id
+
+
+@pytest.mark.parametrize(
+    ("said", "proposal"),
+    [
+        ("What do you know about Ana?", {"quote": "What do you know about Ana"}),
+        ("Does Ana live in Porto?", {"quote": "Does Ana live in Porto?"}),
+        ("Does Ana live in Porto or in Lyon?", {"quote": "Does Ana live in Porto"}),
+        ("アナはどこに住んでいますか？ Ana", {"quote": "アナはどこに住んでいますか"}),
+        ("My sister Ana lives in Porto", {"sentence": "Does Ana live in Porto?"}),
+    ],
+)
+def test_a_question_is_no_fact(said: str, proposal: dict[str, str]) -> None:
+    proposal = {"quote": said, "value": "Ana", "sentence": "Ana lives in Porto."} | proposal
+    if "アナ" in said:
+        proposal |= {"value": "アナ", "sentence": "アナは住んでいます。"}
+    if "Porto" not in said:
+        proposal["sentence"] = proposal["sentence"].replace("lives in Porto", "is known")
+    assert "a question" in reason(fact(**proposal), chat=conversation(said))
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "My sister Ana lives in Porto, can you suggest a trip?",
+        "My sister Ana lives in Porto, right?",
+        "Did I mention that my sister Ana lives in Porto?",
+    ],
+)
+def test_a_statement_in_a_question_is_one(said: str) -> None:
+    assert len(found(fact(), chat=conversation(said))[0]) == 1
+
+
+def test_two_sentences_are_not_one_fact() -> None:
+    assert "one sentence" in reason(fact(sentence="Ana lives in Porto. My sister likes it."))
 
 
 def test_the_same_fact_twice_is_one() -> None:

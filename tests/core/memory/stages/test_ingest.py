@@ -49,7 +49,9 @@ class Place:
 def place(tmp_path: Path) -> Place:
     root = tmp_path / "vault"
     (root / ".git").mkdir(parents=True)
-    store = ConversationStore(tmp_path / "memory", key=vault_key(root), on_note=pytest.fail)
+    store = ConversationStore(
+        tmp_path / "memory", key=vault_key(root), marks=root / "forgotten", on_note=pytest.fail
+    )
     home = tmp_path / "home"
     paths = Paths(home=home, cache=tmp_path / "cache", hub_cache=tmp_path / "hub")
     paths.sessions_folder.mkdir(parents=True)
