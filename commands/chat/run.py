@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from commands.chat.chat import Chat
+from commands.chat.loop import Chat
 from commands.chat.diary import Diary
 from commands.chat.interrupts import Interrupts
 from commands.chat.keyboard import keys_kept

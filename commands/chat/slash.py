@@ -16,7 +16,7 @@ from core.settings import parse_setting
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from commands.chat.chat import Chat
+    from commands.chat.loop import Chat
 
 _EXCERPT = 60  # characters
 

@@ -78,6 +78,7 @@ _RARE_KEYS = {
     "items[].failed[].reason",
     "kept[].unique[]",
     "models[].architectures[]",
+    "reviews[]",  # of `memory status`: runs that wait
     "to_fix[]",
     "still_running[]",
     "still_running[].pid",

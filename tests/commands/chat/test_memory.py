@@ -17,7 +17,7 @@ import pytest
 
 from commands._shared.console import Console
 from commands._shared.streams import Streams
-from commands.chat.chat import Chat
+from commands.chat.loop import Chat
 from commands.chat.diary import Diary
 from commands.chat.interrupts import Interrupts
 from commands.chat.screen import PlainScreen
