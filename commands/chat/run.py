@@ -9,11 +9,11 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from commands.chat.loop import Chat
 from commands.chat.diary import Diary
 from commands.chat.interrupts import Interrupts
 from commands.chat.keyboard import keys_kept
 from commands.chat.lines import EditedLines, PipedLines
+from commands.chat.loop import Chat
 from commands.chat.models import Models
 from commands.chat.screen import MarkdownScreen, PlainScreen
 from commands.chat.slash import COMMANDS, run_command

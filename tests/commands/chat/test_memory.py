@@ -17,9 +17,9 @@ import pytest
 
 from commands._shared.console import Console
 from commands._shared.streams import Streams
-from commands.chat.loop import Chat
 from commands.chat.diary import Diary
 from commands.chat.interrupts import Interrupts
+from commands.chat.loop import Chat
 from commands.chat.screen import PlainScreen
 from commands.chat.slash import run_command
 from commands.chat.toolbox import MOST_CALLS, MOST_ROUNDS, Toolbox
