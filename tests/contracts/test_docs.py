@@ -36,6 +36,7 @@ _OTHERS = {
     ("import", "dequantize"),
     ("ls", "thinking"),
     ("memory eval", "model"),
+    ("memory schedule", "model"),
     ("memory synthesize", "model"),
     ("quantize", "dequantize"),
 }
