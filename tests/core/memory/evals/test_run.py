@@ -107,7 +107,7 @@ def test_the_rules(tmp_path: Path, part: Part) -> None:
     assert model is not None
     report = evaluate(model, part, tmp_path / "work")
     check_nothing_is_spoiled(report)
-    assert report.score.recall.value >= {"unseen": 0.6, "project": 0.35}[part]
+    assert report.score.recall.value >= {"unseen": 0.6, "other": 0.6, "project": 0.35}[part]
 
 
 class Parrot:
