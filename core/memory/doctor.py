@@ -2,8 +2,8 @@
 
 What a claim is: a sentence that a run of mlxbun wrote. The history says so (`core.memory.origins`):
 the oldest version of the article that has the sentence, without a gap since, was committed by a
-run. Sentences that the user wrote or imported are no claims, wherever they stand; a claim without
-a footnote is a finding, because the user has removed it then.
+run. Sentences that the user wrote or imported are not claims, wherever they stand. A claim without
+a footnote is a finding: someone has removed the footnote.
 """
 
 from __future__ import annotations
@@ -327,7 +327,7 @@ def _quote(
     text = texts.get(citation.message)
     if text is None:
         what = f"message {citation.message} of {citation.source}" if known else citation.source
-        message = f"The source is no longer known: {shortened(what, 100)}."
+        message = f"Unknown source: {shortened(what, 100)}."
         yield Finding(
             kind="unknown-source", severity="warning", path=path, line=line, message=message
         )

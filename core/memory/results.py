@@ -149,7 +149,7 @@ class KeepingModel:
         return self._model.name
 
     def answer(self, question: Question, *, cancelled: Callable[[], bool]) -> Mapping[str, Any]:
-        """Return the kept answer, or ask and keep it; an answer that is no object is empty.
+        """Return the kept answer, or ask and keep it; an answer that is not an object is empty.
 
         Raises:
             Cancelled: the run was cancelled.

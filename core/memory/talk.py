@@ -65,7 +65,7 @@ class Entry:
 
     @property
     def key(self) -> str:
-        """What tells whether it stands on a page already."""
+        """Identifies it, so that a page holds it only once."""
         whole = f"{self.heading}\0{self.reason}\0{self.text}"
         return hashlib.sha256(whole.encode(errors="replace")).hexdigest()[:12]
 

@@ -4,7 +4,7 @@ Only facts on the same subject and property, both exclusive, retire each other. 
 later date holds; the older sentence keeps its words and its footnote and gets " (until DATE)", the
 date of the fact that replaced it. In which order facts arrive does not matter: an older one that
 comes later is retired when it goes in. A fact without a date retires nothing and is not retired.
-The same value again is no new sentence, only another footnote.
+The same value again adds a footnote, not a sentence.
 """
 
 from __future__ import annotations

@@ -207,7 +207,7 @@ class Edit:
             return commit
 
     def delete_branch(self, branch: str) -> None:
-        """Delete a branch of ours; one that is not there is no fault."""
+        """Delete a branch of ours; a missing one is not an error."""
         _checked_branch(branch)
         tip = self.git.branch_tip(branch)
         if tip and not self.git.move_ref(f"refs/heads/{branch}", None, tip, why="mlxbun: reviewed"):

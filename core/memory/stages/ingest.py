@@ -97,7 +97,7 @@ def ingest(
     """Read sources into the store.
 
     Args:
-        vault: whose store it is; its key redacts, and its own notes are no source.
+        vault: whose store it is; its key redacts, and its own notes are not a source.
         paths: our folders.
         sources: which; None: mlxbun's own chats.
         store: takes the conversations.
